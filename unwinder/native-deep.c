@@ -132,14 +132,6 @@ bool native_bytes(struct native *e, struct walk *w, uint64_t address, void *to, 
 	return true;
 }
 
-bool native_word(struct native *e, struct walk *w, uint64_t address, uint64_t *ret_word)
-{
-	if (native_bytes(e, w, address, ret_word, sizeof(*ret_word)))
-		return true;
-	uw_result_out_of_copy(w->snapshot, w->res, address);
-	return false;
-}
-
 /* Is there a call of the function at the walk's pc before @ra? */
 static bool calls_this(struct native *e, struct walk *w, uint64_t ra)
 {
@@ -285,20 +277,9 @@ static struct native_tail *tail_find(struct native *e, const struct walk *w)
 /* The step of @t with the stack pointer @sp and the address of @frame, or n. */
 static uint32_t tail_step(const struct native_tail *t, uint64_t sp, uint64_t frame)
 {
-	uint32_t low = 0, high = t->n;
+	uint32_t at = native_step_at(&t->steps[0].sp, sizeof(t->steps[0]), t->n, sp);
 
-	while (low < high) {
-		uint32_t mid = low + (high - low) / 2;
-
-		if (t->steps[mid].sp < sp)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low < t->n && t->steps[low].sp == sp &&
-			       uw_frame_pc(t->steps[low].frame) == uw_frame_pc(frame)
-		       ? low
-		       : t->n;
+	return at < t->n && uw_frame_pc(t->steps[at].frame) == uw_frame_pc(frame) ? at : t->n;
 }
 
 /* The walk's frames beyond its copy are proved: keeps them, in place of the frames of a stack that was not as

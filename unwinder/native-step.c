@@ -473,6 +473,16 @@ enum step native_slow(struct native *e, struct walk *w, rule_t rule)
 	return step;
 }
 
+/* The word at @address of the walk's stack: from the copy, else from the process.  false: it is in
+ * neither; the walk's result is set. */
+static bool native_word(struct native *e, struct walk *w, uint64_t address, uint64_t *ret_word)
+{
+	if (native_bytes(e, w, address, ret_word, sizeof(*ret_word)))
+		return true;
+	uw_result_out_of_copy(w->snapshot, w->res, address);
+	return false;
+}
+
 /* aarch64: the return address of the frame that the walk stands on, whose CFA is @cfa. */
 static bool far_link(struct native *e, struct walk *w, rule_t rule, uint64_t cfa, uint64_t *ret_ra)
 {

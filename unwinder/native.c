@@ -62,17 +62,7 @@ static void trail_clear(struct native_trail *t)
 /* The index of the trail's frame with the stack pointer @sp, or n. */
 static uint32_t trail_find(const struct native_trail *t, uint64_t sp)
 {
-	uint32_t low = 0, high = t->n;
-
-	while (low < high) {
-		uint32_t mid = low + (high - low) / 2;
-
-		if (t->steps[mid].sp < sp)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low < t->n && t->steps[low].sp == sp ? low : t->n;
+	return native_step_at(&t->steps[0].sp, sizeof(t->steps[0]), t->n, sp);
 }
 
 /* Is every word that the trail behind step @at depends on unchanged? Copies the frames meanwhile.

@@ -222,6 +222,24 @@ static inline enum step walk_end(struct walk *w, enum uw_outcome outcome, enum u
 	return STEP_ENDED;
 }
 
+/* Of @n steps with ascending stack pointers: the step at @sp, or @n.  @first: the stack pointer of the first step; @stride:
+ * bytes from one step to the next. */
+static inline uint32_t native_step_at(const uint64_t *first, size_t stride, uint32_t n, uint64_t sp)
+{
+	const char *steps = (const char *)first;
+	uint32_t low = 0, high = n;
+
+	while (low < high) {
+		uint32_t mid = low + (high - low) / 2;
+
+		if (*(const uint64_t *)(const void *)(steps + mid * stride) < sp)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < n && *(const uint64_t *)(const void *)(steps + low * stride) == sp ? low : n;
+}
+
 /* The word at @address, which is known to be in the copy. */
 static inline uint64_t walk_word(const struct walk *w, uint64_t address)
 {
@@ -275,10 +293,7 @@ size_t native_code(const struct walk *w, uint64_t address, size_t before, size_t
 bool native_has_code(const struct walk *w, uint64_t address);
 
 /* ---- native-deep.c ---- */
-/* The word at @address of the walk's stack: from the copy, else from the process.  false: it is in
- * neither; the walk's result is set. */
-bool native_word(struct native *e, struct walk *w, uint64_t address, uint64_t *ret_word);
-/* The same for any size; leaves the walk's result. */
+/* @len bytes at @address of the walk's stack: from the copy, else from the process.  Leaves the walk's result. */
 bool native_bytes(struct native *e, struct walk *w, uint64_t address, void *to, size_t len);
 /* The walk stands on a frame whose return address is at @ra_at, outside the copy, and the process no
  * longer has the bytes of the copy.  x86-64: is that frame still there?  true: its words can be
