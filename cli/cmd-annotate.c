@@ -6,6 +6,7 @@
 #include "cli/annotate.h"
 #include "cli/command.h"
 #include "cli/common-options.h"
+#include "cli/module-file.h"
 #include "cli/filter-options.h"
 #include "cli/terminal.h"
 #include "cli/trace-input.h"
@@ -160,6 +161,8 @@ static int annotate_run(int argc, char **argv)
 
 	if (r)
 		return options_exit_status(r);
+	if (module_file_check_places(&command.places) < 0)
+		return 2;
 	if (take_arguments(&command, n, argv) < 0)
 		return 2;
 	input = (struct trace_input){

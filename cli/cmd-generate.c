@@ -167,6 +167,8 @@ static void man_perfwind(FILE *out)
 	      ".SH ENVIRONMENT\n.TP\n\\fBNO_COLOR\\fR\nnot empty: plain text\n"
 	      ".TP\n\\fBXDG_CACHE_HOME\\fR\nsee FILES\n"
 	      ".TP\n\\fBPERF_BUILDID_DIR\\fR\nthe build-id cache, in place of ~/.debug\n"
+	      ".TP\n\\fBPERFWIND_DEBUGINFOD\\fR\nyes: record, import and symbolize do as with "
+	      "\\-\\-debuginfod, where DEBUGINFOD_URLS names a server\n"
 	      ".TP\n\\fBPERFETTO_PRODUCER_SOCK_NAME\\fR\nthe socket of the tracing service\n"
 	      ".SH EXAMPLES\n.nf\n"
 	      "# record a command, then show where its time went\n"

@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/common-options.h"
+#include "cli/module-file.h"
 #include "cli/trace-input.h"
 #include "trace/late-sink.h"
 #include "cli/symbolize-later.h"
@@ -184,6 +185,8 @@ static int import_main(int argc, char **argv)
 	r = options_parse(&options, argc, argv, &command, &n);
 	if (r != 0)
 		return options_exit_status(r);
+	if (module_file_check_places(&command.places) < 0)
+		return 2;
 	output = output_of(&command, argv[0]);
 	if (!output) {
 		log_error("%s", strerror(ENOMEM));
@@ -193,7 +196,7 @@ static int import_main(int argc, char **argv)
 		log_error("--json and -o - both want standard output");
 		return 2;
 	}
-	if (command.debuginfod && symbolize_later_start(&later, output) < 0)
+	if (symbolize_later_start(&later, command.debuginfod, output) < 0)
 		return 2;
 	/* A reader of `-o -` that goes away is an error of writing. */
 	(void)sigaction(SIGPIPE, &ignored, NULL);

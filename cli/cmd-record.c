@@ -877,7 +877,7 @@ static int record_main(int argc, char **argv)
 	} else if (probe_features(&rec->features, error, sizeof(error)) < 0) {
 		log_error("%s", error);
 		r = 1;
-	} else if (rec->args.debuginfod && symbolize_later_start(&later, rec->args.output) < 0) {
+	} else if (symbolize_later_start(&later, rec->args.debuginfod, rec->args.output) < 0) {
 		r = 2;
 	} else {
 		r = record_all(rec);

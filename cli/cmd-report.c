@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/common-options.h"
 #include "cli/filter-options.h"
+#include "cli/symbolize-later.h"
 #include "cli/terminal.h"
 #include "cli/trace-input.h"
 #include "base/error.h"
@@ -16,7 +17,7 @@ enum { ROWS = 40, CALLS = 400 };
 struct report_command {
 	enum report_by by;
 	enum report_sort sort;
-	bool tree, no_colour, json, csv, collapse;
+	bool tree, no_colour, json, csv, collapse, debuginfod;
 	uint32_t limit, max_depth;
 	struct profile_filter only;
 	const char *event, *input, *callers, *callees;
@@ -62,6 +63,10 @@ static int set_sort(void *to, const char *value)
 #define AT(member) .offset = offsetof(struct report_command, member)
 static const struct option_def defs[] = {
 	OPTION_BY(struct report_command, by),
+	{.name = "debuginfod",
+	 .type = OPTION_FLAG,
+	 AT(debuginfod),
+	 .help = "add missing names to the trace first, as symbolize --debuginfod does"},
 	{.name = "sort",
 	 .letter = 's',
 	 .type = OPTION_CALL,
@@ -246,6 +251,16 @@ static struct report_options options_of(const struct report_command *command)
 	};
 }
 
+static int add_names(const char *path)
+{
+	struct symbolize_later names;
+	int r = symbolize_later_start(&names, true, path);
+
+	if (r >= 0)
+		symbolize_later_end(&names, path);
+	return r;
+}
+
 static int report_run(int argc, char **argv)
 {
 	struct report_command command = {.limit = UINT32_MAX, .min_percent = 0.5};
@@ -263,6 +278,8 @@ static int report_run(int argc, char **argv)
 	input = (struct trace_input){
 		.path = n ? argv[0] : command.input, .event = command.event, .only = &command.only};
 	path = input.path ? input.path : DEFAULT_TRACE;
+	if (command.debuginfod && add_names(path) < 0)
+		return 2;
 	if (trace_input_read(&input, "report", &profile) < 0)
 		return 1;
 	if (command.collapse)

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/common-options.h"
+#include "cli/module-file.h"
 #include "cli/debuginfod.h"
 #include "cli/own-rights.h"
 #include "cli/symbolize.h"
@@ -156,6 +157,9 @@ static int symbolize_run(int argc, char **argv)
 
 	if (r != 0)
 		return options_exit_status(r);
+	if (module_file_check_places(&command.places) < 0)
+		return 2;
+	command.debuginfod = debuginfod_wanted(command.debuginfod);
 	if (command.debuginfod && debuginfod_refusal()) {
 		log_error("--debuginfod: %s", debuginfod_refusal());
 		return 2;

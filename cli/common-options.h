@@ -68,7 +68,8 @@
 	{                                                                                    \
 		.name = "debuginfod", .type = OPTION_FLAG, .offset = offsetof(args, member), \
 		.help = "fetch missing debug files by build id from the servers of "         \
-			"$DEBUGINFOD_URLS\n(nothing goes to the network without it)"         \
+			"$DEBUGINFOD_URLS\n(nothing goes to the network without it, or "     \
+			"PERFWIND_DEBUGINFOD=yes)"                                           \
 	}
 
 /* The rows of a table (enum report_by). */

@@ -38,6 +38,16 @@ const char *debuginfod_refusal(void)
 			       "DEBUGINFOD_URLS=https://debuginfod.elfutils.org)";
 }
 
+bool debuginfod_wanted(bool option)
+{
+	static const char *const yes[] = {"yes", "1", "on", "true"};
+	const char *setting = getenv("PERFWIND_DEBUGINFOD");
+
+	for (size_t i = 0; setting && i < ARRAY_SIZE(yes); i++)
+		option |= !strcmp(setting, yes[i]) && !debuginfod_refusal();
+	return option;
+}
+
 void debuginfod_folder(char *to, size_t size)
 {
 	const char *path = getenv("DEBUGINFOD_CACHE_PATH"), *cache = getenv("XDG_CACHE_HOME"),

@@ -16,6 +16,8 @@ enum {
 	DEBUGINFOD_FILES_MAX = 256, /* in one command */
 };
 
+/* Is it asked for: by the option, or by PERFWIND_DEBUGINFOD (yes, 1, on or true) where a server is set? */
+bool debuginfod_wanted(bool option);
 /* The reason why no server can be asked, with a hint; NULL: there is none. */
 const char *debuginfod_refusal(void);
 /* The folder of the cache; "" where there is none. */

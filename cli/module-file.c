@@ -5,8 +5,35 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "cli/module-file.h"
 #include "proc/open-file.h"
+
+int module_file_check_places(const struct file_places *places)
+{
+	const struct {
+		const char *option, *path;
+	} given[] = {{"symfs", places->symfs},
+		     {"buildid-dir", places->buildid_dir},
+		     {"debug-dir", places->debug_dir}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(given); i++) {
+		const char *path = given[i].path;
+		struct stat st;
+
+		if (!path || (stat(path, &st) == 0 && S_ISDIR(st.st_mode)))
+			continue;
+		if (stat(path, &st) == 0 && strstr(path, ".tar"))
+			log_error("--%s %s: it is an archive, not a folder (hint: mkdir ids && tar "
+				  "-xf %s -C ids, then --%s ids)",
+				  given[i].option, path, path, given[i].option);
+		else
+			log_error("--%s %s: %s", given[i].option, path,
+				  strerror(stat(path, &st) < 0 ? errno : ENOTDIR));
+		return -EINVAL;
+	}
+	return 0;
+}
 
 static int open_debug(struct uw_source *source, const char *path)
 {

@@ -5,6 +5,9 @@
 #include "profile/profile.h"
 #include "symbols/module.h"
 
+/* Is each of the places that the options name a folder?  Else logs which one is none: -EINVAL. */
+int module_file_check_places(const struct file_places *places);
+
 struct module_file {
 	const struct file_places *places;
 	struct uw_source

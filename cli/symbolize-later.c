@@ -38,12 +38,15 @@ static void wait_and_run(int go)
 			    "--debuginfod", "--", path, (char *)NULL);
 }
 
-int symbolize_later_start(struct symbolize_later *later, const char *output)
+int symbolize_later_start(struct symbolize_later *later, bool option, const char *output)
 {
+	bool is_file = !output || strcmp(output, "-") != 0;
 	int ends[2];
 
 	*later = (struct symbolize_later){.go = -1};
-	if (debuginfod_refusal() || (output && !strcmp(output, "-"))) {
+	if (!option && (!is_file || !debuginfod_wanted(false)))
+		return 0;
+	if (debuginfod_refusal() || !is_file) {
 		log_error("--debuginfod: %s",
 			  debuginfod_refusal() ? debuginfod_refusal()
 					       : "names are added to a file, and -o - is none");

@@ -5,6 +5,7 @@
  * waits for the trace's name, and then becomes that command. */
 #pragma once
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct symbolize_later {
@@ -12,7 +13,8 @@ struct symbolize_later {
 	int go;
 };
 
-/* Logs why it is not possible (no server is set, @output is "-"): -EINVAL.  -EAGAIN and others: logged, too. */
-int symbolize_later_start(struct symbolize_later *later, const char *output);
+/* @option: --debuginfod was given; else the setting decides (debuginfod_wanted()), and an @output "-" gets no names.  Logs why
+ * what the option asks for is not possible (no server is set, @output is "-"): -EINVAL.  -EAGAIN and others: logged, too. */
+int symbolize_later_start(struct symbolize_later *later, bool option, const char *output);
 /* Has names added to the trace @output, and waits for it; NULL: there is no trace.  A failure was logged by it. */
 void symbolize_later_end(struct symbolize_later *later, const char *output);

@@ -658,7 +658,7 @@ const char *profile_line_name(const struct profile *p, const struct profile_fram
 	base = strrchr(path, '/');
 	base = base && base[1] ? base + 1 : path;
 	if (frame->rel_pc)
-		(void)snprintf(to, size, "%s+0x%" PRIx64, base, frame->rel_pc);
+		(void)snprintf(to, size, "%s+0x%" PRIx64, base, profile_frame_address(frame));
 	else
 		(void)snprintf(to, size, "%s", base);
 	return to;

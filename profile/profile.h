@@ -28,6 +28,13 @@ struct profile_frame {
 		n_lines; /* in lines, innermost first; n_lines >= 1 (function 0: no name) */
 	bool guessed;	 /* found without unwind information, or by an earlier stack */
 };
+/* Its address in the module, or of JIT code in the process: without the number of the use of that address
+ * (session/pipeline/jit-epochs.h), which no address of the kernel (bits 62 to 47 set) has. */
+static inline uint64_t profile_frame_address(const struct profile_frame *frame)
+{
+	return (frame->rel_pc >> 47 & 0xffff) == 0xffff ? frame->rel_pc
+							: frame->rel_pc & ((1ull << 48) - 1);
+}
 /* All stacks are one tree: a stack is the node of its innermost call, and `up` leads to its root. */
 struct profile_node {
 	uint32_t up; /* the caller, always before this node; UINT32_MAX: a root */

@@ -91,7 +91,7 @@ static uint64_t pc_of(const struct profile_frame *f, bool user)
 {
 	if (!f || (!user && !f->rel_pc))
 		return UINT64_MAX;
-	return user ? f->rel_pc : f->rel_pc | 1ull << 63;
+	return user ? profile_frame_address(f) : f->rel_pc | 1ull << 63;
 }
 
 /* ---- text ---- */
@@ -151,7 +151,7 @@ static int print_sample(struct records *r, const struct profile_sample *s)
 	if (!f)
 		buffer_append(&r->out, "[unknown]", 9);
 	else if (user)
-		buffer_printf(&r->out, "[0x%" PRIx64 "]", f->rel_pc);
+		buffer_printf(&r->out, "[0x%" PRIx64 "]", profile_frame_address(f));
 	else
 		print_kernel(r, s, pc_of(f, false));
 	buffer_append(&r->out, "\n", 1);

@@ -42,7 +42,7 @@ static void print_frame(struct script *s, uint32_t frame)
 		bool inlined = s->fold.calls[c] & FOLD_INLINED;
 		const char *module = fold_symbol_module(&s->fold, symbol);
 
-		buffer_printf(&s->out, "\t%16" PRIx64 " ", f->rel_pc);
+		buffer_printf(&s->out, "\t%16" PRIx64 " ", profile_frame_address(f));
 		/* "[libx.so]" is a name of ours. */
 		text_clean(&s->out, p->lines[line].function ? fold_symbol_name(&s->fold, symbol)
 							    : "[unknown]");

@@ -288,8 +288,20 @@ static int unsymbolized_push(struct emit *em, const struct emit_module *m, uint3
 	return 0;
 }
 
+/* The lines of a jitdump came with its names. */
+static void write_own_lines(struct emit *em, struct emit_module *m)
+{
+	struct frame_name name;
+
+	for (; m->unlined_asked < m->unlined_due; m->unlined_asked++)
+		if (name_of(em, m, m->unlined.vaddrs[m->unlined_asked], &name) >= 0 && name.line)
+			(void)write_named(em, m, m->unlined.vaddrs[m->unlined_asked], &name);
+}
+
 static void request_lines(struct emit *em, struct emit_module *m)
 {
+	if (emit_module_has_epochs(m))
+		write_own_lines(em, m);
 	while (!m->no_lines && m->unlined_asked < m->unlined_due &&
 	       em->lines_in_flight < LINES_IN_FLIGHT) {
 		size_t n = emit_module_ask_lines(m, em->c.loader);
@@ -330,9 +342,8 @@ static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map
 	kind = kind == FRAME_NATIVE ? name.kind : kind;
 	if (r >= 0 && kind != FRAME_NATIVE)
 		writer_frame_kind(em->c.writer, *ret_id, kind);
-	if (r >= 0 && name.id && name.line)
-		r = write_named(em, m, vaddr, &name);
-	if (r >= 0 && !m->no_lines && em->n_unlined < MAX_UNLINED) {
+	if (r >= 0 && !m->no_lines && em->n_unlined < MAX_UNLINED &&
+	    (name.line || !emit_module_has_epochs(m))) {
 		em->n_unlined++;
 		r = late_list_push(&m->unlined, vaddr);
 		if (r >= 0 && emit_module_names_by_lines(m->module)) {

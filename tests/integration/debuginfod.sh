@@ -69,6 +69,15 @@ check no-request-without-option [ ! -s "$TMP/requests" ]
 check garbage-is-no-failure exits 0 symbolize
 check garbage-was-asked grep -q "/buildid/$id/debuginfo" "$TMP/requests"
 check garbage-has-no-names hasnt bare 'recurse_|burn '
+afresh
+: >"$TMP/requests"
+check setting-asks env PERFWIND_DEBUGINFOD=yes "$PERFWIND" symbolize "$TMP/bare.pftrace"
+check setting-was-asked grep -q "/buildid/$id/debuginfo" "$TMP/requests"
+afresh
+: >"$TMP/requests"
+check setting-off env PERFWIND_DEBUGINFOD=no "$PERFWIND" symbolize "$TMP/bare.pftrace"
+check setting-off-asks-nothing [ ! -s "$TMP/requests" ]
+check setting-without-servers env -u DEBUGINFOD_URLS PERFWIND_DEBUGINFOD=yes "$PERFWIND" symbolize "$TMP/bare.pftrace"
 serve silent
 afresh
 check silent-is-no-failure exits 0 symbolize --debuginfod-time 1
@@ -88,6 +97,9 @@ check fetched-is-reported grep -q 'debuginfod: [1-9][0-9]* of ' "$TMP/symbolize.
 check fetched-names has bare '^bare;.*main;(recurse_even;recurse_odd;){20,}.*burn '
 check fetched-is-kept [ -s "$TMP/cache/$id/debuginfo" ]
 check fetched-lines sh -c "'$PERFWIND' trace --dump '$TMP/bare.pftrace' | grep -q 'recursion.c'"
+afresh
+check report-exits sh -c "'$PERFWIND' report --debuginfod '$TMP/bare.pftrace' >'$TMP/report.out'"
+check report-names grep -q recurse_odd "$TMP/report.out"
 # A recording asks at its end.
 rm -rf "$TMP/cache"
 check record-exits "$PERFWIND" record -q --debuginfod -o "$TMP/again.pftrace" -- "$TMP/bare" 0.5

@@ -153,8 +153,8 @@ if command -v perf >/dev/null && perf record -e cpu-clock -g -o perf.data -- "$P
 	mkdir -p "away/$TMP" && cp "$PROGRAMS/hot-lines" gone && perf record -q -e cpu-clock -B -N -o gone.data -- ./gone 0.5 >/dev/null 2>&1
 	"$PERFWIND" import -o gone.pftrace gone.data >/dev/null 2>&1
 	mv gone "away/$TMP/gone"
-	says annotate-gone 0 'no file with the module.s build id was found' annotate --buildid-dir /none work gone.pftrace
-	says annotate-symfs 0 '^ +[0-9.]+ +[0-9a-f]+  ' annotate --buildid-dir /none --symfs away work gone.pftrace
+	says annotate-gone 0 'no file with the module.s build id was found' annotate --buildid-dir . work gone.pftrace
+	says annotate-symfs 0 '^ +[0-9.]+ +[0-9a-f]+  ' annotate --buildid-dir . --symfs away work gone.pftrace
 else
 	skip import "no perf that records here"
 fi

@@ -168,6 +168,7 @@ perf_record gone -F 499 -e cpu-clock --call-graph dwarf,4096 -- "$TMP/gone" 1
 rm "$TMP/gone"
 cp "$PROGRAMS/threads" "$TMP/gone"
 # (perf puts what it records into ~/.debug, where other runs may have left this very program.)
+mkdir "$TMP/none"
 check gone-imported import gone --buildid-dir "$TMP/none"
 check gone-counted counted gone
 check gone-no-wrong-names hasnt gone 'thread_work|program_|recurse'
@@ -184,6 +185,8 @@ for place in --buildid-dir="$TMP/cache" --symfs="$TMP/copies"; do
 done
 # As `perf archive` packs it for another machine.
 tar -cjf "$TMP/ids.tar.bz2" -C "$TMP/cache" . && mkdir "$TMP/ids" && tar -xf "$TMP/ids.tar.bz2" -C "$TMP/ids"
+check gone-packed sh -c "! '$PERFWIND' import --buildid-dir '$TMP/ids.tar.bz2' -o '$TMP/no.pftrace' '$TMP/gone.data' 2>'$TMP/packed.err'"
+check gone-packed-hint grep -q 'hint: mkdir ids && tar -xf .*/ids.tar.bz2 -C ids, then --buildid-dir ids' "$TMP/packed.err"
 import gone --buildid-dir "$TMP/ids"
 check gone-archive has gone '^gone;.*main;(recurse_even;recurse_odd;){20,}.*burn '
 
