@@ -90,7 +90,7 @@ struct emit {
 	struct emit_module **modules; /* in order of arrival */
 	size_t n_modules, modules_room, n_unlined;
 	struct table by_serial; /* module serial -> index + 1 */
-	uint32_t unknown_mapping, end_mapping;
+	uint32_t unknown_mapping;
 	bool has_unknown_mapping, lines_blocked, has_dumps;
 	uint64_t dumps_at;		   /* CLOCK_MONOTONIC: when the next jitdumps are due */
 	uint32_t lines_in_flight, seconds; /* requests of lines */
@@ -551,24 +551,6 @@ static int stack_ids(struct emit *em, const struct outcome *o, size_t *ret_n)
 	return 0;
 }
 
-/* A frame at the root side that gives the reason why the stack ends there. */
-static int end_marker(struct emit *em, const struct outcome *o, uint32_t *ret_id)
-{
-	char name[64];
-	int r;
-
-	if (o->result == UW_CUT)
-		(void)snprintf(name, sizeof(name), "[cut]");
-	else
-		(void)snprintf(name, sizeof(name), "[failed: %s]",
-			       uw_reason_name(outcome_reason(o)));
-	r = writer_mapping(em->c.writer, "", NULL, 0, 0, 0, &em->end_mapping);
-	if (r < 0)
-		return trace(r);
-	return writer_frame(em->c.writer, em->end_mapping,
-			    o->result == UW_CUT ? 0 : 1ull + outcome_reason(o), name, ret_id);
-}
-
 static int stack_of(struct emit *em, const struct outcome *o, uint32_t *ret_callstack)
 {
 	size_t n = 0, n_waker = 0;
@@ -588,7 +570,7 @@ static int stack_of(struct emit *em, const struct outcome *o, uint32_t *ret_call
 	if (r < 0)
 		return trace(r);
 	if (o->result != UW_WHOLE) {
-		r = end_marker(em, o, &em->ids[n++]);
+		r = emit_end_marker(em->c.writer, o, &em->ids[n++]);
 		if (r < 0)
 			return trace(r);
 	}

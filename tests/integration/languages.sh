@@ -29,12 +29,12 @@ if built go go go build -o gowork work.go && (cd "$TMP" && go build -ldflags '-s
 	# code cannot be read any more, as the process is gone, it is a guess: less than 1 %.
 	go_own_stack() { [ "$(share go ';[^;]*;runtime.systemstack')" = 0 ]; }
 	check go-own-stack go_own_stack
-	check go-whole json go 'v["stacks"]["whole"] >= 0.95 * total'
+	check go-whole json go 'v["stacks"]["whole"] >= 0.99 * total'
 	check go-consistent consistent go
 	record gostripped -- "$TMP/gostripped" 1
 	check go-stripped-names has gostripped 'runtime.goexit[^;]*;.*main.worker;main.goWork;main.goInner '
 	check go-stripped-inlined has gostripped 'main.worker;main.goSort;sort.Strings;.*sort.'
-	check go-stripped-whole json gostripped 'v["stacks"]["whole"] >= 0.9 * total'
+	check go-stripped-whole json gostripped 'v["stacks"]["whole"] >= 0.98 * total'
 	check go-stripped-consistent consistent gostripped
 fi
 if built rust rustc rustc -O -g -o rustwork work.rs; then
@@ -48,7 +48,7 @@ if built ocaml ocamlopt ocamlopt -o ocamlwork work.ml; then
 	record ocaml -- "$TMP/ocamlwork" 1
 	check ocaml-chain has ocaml ';main;.*Work.ocaml_main;Work.ocaml_work;Work.inner '
 	check ocaml-library has ocaml 'Work.ocaml_main;Work.ocaml_sort;Stdlib.List.'
-	check ocaml-whole json ocaml 'v["stacks"]["whole"] >= 0.99 * total'
+	check ocaml-whole json ocaml 'v["stacks"]["whole"] >= 0.995 * total'
 	check ocaml-consistent consistent ocaml
 fi
 

@@ -34,7 +34,8 @@ row_is() {
 		print("    %-24s %6.2f %% of %5d whole, cut %d, failed %s" % (sys.argv[2], 100 * v["whole"] / max(total, 1), total, v["cut"], v["failed"]))
 	PY
 	"$PERFWIND" report --by pid --no-colour "$TMP/$1.pftrace" 2>/dev/null | awk '$5 ~ /^[0-9]+$/ { print "/tmp/perf-" $5 ".map" }' | xargs -r rm -f
-	check "$1-whole" json "$1" "total > 20 and 100 * v['stacks']['whole'] >= $2 * total"
+	# (of few stacks, one)
+	check "$1-whole" json "$1" "total > 20 and total - v['stacks']['whole'] <= max(1, (100 - $2) * total / 100)"
 	check "$1-consistent" consistent "$1"
 }
 # share_about NAME STACK PERCENT : the share of the samples with these frames, which may differ by 8 %.
@@ -64,23 +65,23 @@ python_of() {
 
 # ---- a jitdump: code that is moved and loaded over other code, without frame pointers ----
 
-row jitdump 99 "$PROGRAMS/jitdump" 6 "$TMP"
+row jitdump 99.5 "$PROGRAMS/jitdump" 4 "$TMP"
 for name in first:25 second:50 third:25; do
 	check jitdump-${name%:*} share_about jitdump ";main;turn;${name%:*};burn" ${name#*:}
 done
 check jitdump-unwinding hasnt jitdump 'failed: |;main;turn;burn'
 check jitdump-line sh -c "'$PERFWIND' trace --dump '$TMP/jitdump.pftrace' | grep -A3 'third.src' | grep -q '[^0-9]9$'"
-attached jitdump-attached 99 2000 "$PROGRAMS/jitdump" 6 "$TMP"
+attached jitdump-attached 99.5 1300 "$PROGRAMS/jitdump" 4 "$TMP"
 check jitdump-attached-names share_about jitdump-attached ';main;turn;second;burn' 100
 
 # ---- node ----
 
 if has_tool node node; then
-	row node 99 node "$SOURCES/work.js" "$SECONDS_EACH"
+	row node 99.5 node "$SOURCES/work.js" "$SECONDS_EACH"
 	# (V8 writes a log into the current folder, too.)
-	row node-map 98 sh -c "cd '$TMP' && exec node --perf-basic-prof '$SOURCES/work.js' $SECONDS_EACH"
+	row node-map 99.5 sh -c "cd '$TMP' && exec node --perf-basic-prof '$SOURCES/work.js' $SECONDS_EACH"
 	check node-map-names has node-map 'main .*recurse .*recurse .*inner '
-	row node-jitdump 98 sh -c "cd '$TMP' && exec node --perf-prof '$SOURCES/work.js' $SECONDS_EACH"
+	row node-jitdump 99.5 sh -c "cd '$TMP' && exec node --perf-prof '$SOURCES/work.js' $SECONDS_EACH"
 	check node-jitdump-names has node-jitdump 'main .*recurse .*recurse .*inner '
 fi
 
@@ -105,10 +106,10 @@ for version in 3.11 3.12 3.13; do
 	python=$(python_of $version)
 	[ -n "$python" ] || { unable python-$version "python$version is not installed"; continue; }
 	python=$("$python" -c 'import sys; print(sys.executable)') # behind a script that selects one
-	row python-$version 99 "$python" "$SOURCES/work.py" "$SECONDS_EACH"
+	row python-$version 99.5 "$python" "$SOURCES/work.py" "$SECONDS_EACH"
 	check python-$version-names has python-$version \
 		';<module> \[python\];([^;]*;)*main \[python\];(recurse \[python\];){11}inner \[python\]'
-	row python-$version-leaves 99 "$python" "$SOURCES/leaves.py" "$SECONDS_EACH"
+	row python-$version-leaves 99.5 "$python" "$SOURCES/leaves.py" "$SECONDS_EACH"
 	leaves_right python-$version-leaves python
 	check python-$version-outermost right_is python-$version-leaves outermost 99.5
 	if [ "$BPF" ]; then
@@ -118,11 +119,11 @@ for version in 3.11 3.12 3.13; do
 		unable python-$version-leaf "no BPF programs here: frames are read late"
 	fi
 	if [ $version = 3.11 ]; then # functions whose code objects have the same memory, one after another
-		row python-reused 99 env PYTHONHASHSEED=0 "$python" "$SOURCES/reuse.py" 3
+		row python-reused 99.5 env PYTHONHASHSEED=0 "$python" "$SOURCES/reuse.py" 3
 		check python-reused-names reused_names python-reused
 		continue
 	fi
-	row python-$version-perf 99 "$python" -X perf "$SOURCES/work.py" "$SECONDS_EACH"
+	row python-$version-perf 99.5 "$python" -X perf "$SOURCES/work.py" "$SECONDS_EACH"
 	# recurse(10) calls itself ten times, and inner() is called by the last one.
 	check python-$version-perf-names has python-$version-perf \
 		'py::<module>:[^;]*work.py[^;]*;([^;]*;)*py::main:[^;]*;([^;]*;)*(py::recurse:[^;]*;[^p]([^;]*;)*){11}py::inner:'
@@ -154,17 +155,17 @@ done
 
 if has_tool java java javac && check java-build javac -d "$TMP" "$SOURCES/Work.java"; then
 	JAVA="java -XX:+PreserveFramePointer -cp $TMP"
-	row java-fp 99 $JAVA Work all "$SECONDS_EACH"
-	row java-fp-interpreted 99 $JAVA -Xint Work all "$SECONDS_EACH"
-	row java-fp-c1 99 $JAVA -XX:TieredStopAtLevel=1 Work all "$SECONDS_EACH"
-	attached java-fp-attached 99 1500 $JAVA Work all 60
+	row java-fp 99.5 $JAVA Work all "$SECONDS_EACH"
+	row java-fp-interpreted 99.5 $JAVA -Xint Work all "$SECONDS_EACH"
+	row java-fp-c1 99.5 $JAVA -XX:TieredStopAtLevel=1 Work all "$SECONDS_EACH"
+	attached java-fp-attached 99.5 1500 $JAVA Work all 60
 
 	# Without a flag: the VM describes its code.  work() calls recurse(), which calls itself, and inner() is called by the last.
 	JAVA="java -cp $TMP"
-	row java 99 $JAVA Work all "$SECONDS_EACH"
-	row java-interpreted 99 $JAVA -Xint Work recurse "$SECONDS_EACH"
+	row java 99.5 $JAVA Work all "$SECONDS_EACH"
+	row java-interpreted 99.5 $JAVA -Xint Work recurse "$SECONDS_EACH"
 	check java-interpreted-names has java-interpreted \
 		';Work.main_\[0\];(Work.recurse_\[0\];){41}Work.inner_\[0\]'
-	attached java-attached 99 1500 $JAVA Work all 60
+	attached java-attached 99.5 1500 $JAVA Work all 60
 	check java-attached-names has java-attached ';Work.main_\[[01j]\];Work.collections_\[j\];java.util.TreeMap.put_\[j\]'
 fi
