@@ -1,7 +1,7 @@
-/* native-script.c - see native-script.h. */
+/* native-script.c - see native-script-private.h. */
 #include <time.h>
 
-#include "unwinder/native-script.h"
+#include "unwinder/native-script-private.h"
 
 enum {
 	PAGES = 32,	     /* kept for one stack */
