@@ -191,6 +191,9 @@ PROGRAMS += $(if $(shell command -v musl-gcc),$(HOOK_PROGRAMS:%=$(O)/tests/progr
 PROGRAMS += $(if $(filter /%,$(shell $(CC) -print-file-name=libasan.so 2>/dev/null)),$(O)/tests/programs/hook-target-asan)
 PROGRAM_FLAGS_plt = -Wl,-z,lazy $(O)/tests/programs/plugin.so -Wl,-rpath,'$$ORIGIN'
 PROGRAM_FLAGS_hook-forger = -I.
+PROGRAM_FLAGS_marks = -I. -rdynamic
+PROGRAM_FLAGS_marks-cxx = -I.
+PROGRAM_FLAGS_marks-functions = -finstrument-functions
 # The dynamic linker takes as much of a stack as a signal does.
 PROGRAM_FLAGS_hook-stack = -Wl,-z,now
 $(foreach p,$(HOOK_PROGRAMS),$(O)/tests/programs/$(p) $(O)/tests/programs/$(p)-musl $(O)/tests/programs/$(p)-asan): tests/programs/hook-program.h
@@ -214,7 +217,7 @@ $(O)/tests/programs/%: tests/programs/%.c tests/programs/program.h
 	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -o $@ $< $(PROGRAM_FLAGS_$*)
 $(O)/tests/programs/%: tests/programs/%.cc tests/programs/program.h
 	@mkdir -p $(@D)
-	$(call say,CXX,$@)$(CXX) $(PROGRAM_CFLAGS) -o $@ $<
+	$(call say,CXX,$@)$(CXX) $(PROGRAM_CFLAGS) -o $@ $< $(PROGRAM_FLAGS_$*)
 $(O)/tests/programs/%-musl: tests/programs/%.c
 	@mkdir -p $(@D)
 	$(call say,CC,$@)musl-gcc $(PROGRAM_CFLAGS) -idirafter /usr/include -idirafter /usr/include/$(shell $(CC) -print-multiarch) -o $@ $<
@@ -227,6 +230,7 @@ $(O)/tests/programs/%-fp: tests/programs/%.c tests/programs/program.h
 $(O)/tests/programs/%-static: tests/programs/%.c tests/programs/program.h
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -static -o $@ $<
+$(O)/tests/programs/marks $(O)/tests/programs/marks-cxx: libmarks/perfwind-marks.h libmarks/marks-ring.h
 # ---- end of tests/programs
 
 # ---- tests/differential, tests/bench: programs over live samples

@@ -320,6 +320,10 @@ static int turn(struct session_marks *m)
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	int r = mark_rings_turn(m->session->options.mark_rings, &sink);
 
+	/* Incarnations are forgotten when they end. */
+	table_for_each (&m->programs, slot)
+		find_process(m, (struct program *)(uintptr_t)slot->value);
+
 	if (r >= 0 && now >= m->look_at) {
 		m->look_at = now + LOOK_MS * NSEC_PER_MSEC;
 		r = write_slices(m, false);
