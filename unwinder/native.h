@@ -8,7 +8,7 @@
  *   native-chain.c engine fp: the kernel's callchain, checked against CFI
  *   native-deep.c  beyond the copy: the memory of the process, and the proof of what was read
  *   native-hole.c  across a frame that the end of the copy cuts in two
- *   native-script.h the functions that an interpreter runs, in place of its evaluation loop's frames
+ *   native-script.c the functions that an interpreter runs, in place of its evaluation loop's frames
  *
  * A walk stands on the frame that it pushed last.  The rule of that frame was found and applied, so
  * the next visit starts with a load whose cache line was prefetched a round ago. */
