@@ -25,6 +25,7 @@
 #include "base/error.h"
 
 enum { LEFT_MAX = 256, STDIO = 3 };
+#define EXPENDABLE "1000" /* the most: less weighs less than the memory of a large parent */
 
 /* linux/landlock.h of 6.12; rights that an older kernel does not know are left out by its version.
  */
@@ -38,7 +39,7 @@ enum {
 };
 
 static struct sock_fprog filters[CHILD_CALLS_N];
-static bool has_landlock;
+static bool has_landlock, are_expendable;
 static int *error_fd; /* of child_error() */
 
 static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -115,6 +116,11 @@ void child_landlock(bool has)
 	has_landlock = has;
 }
 
+void child_expendable(bool on)
+{
+	are_expendable = on;
+}
+
 /* All rights that can be restricted, and no rule that permits any. */
 static int leave_files(void)
 {
@@ -157,6 +163,14 @@ static void become_other(void)
 	(void)syscall(SYS_setresuid, CHILD_USER, CHILD_USER, CHILD_USER);
 }
 
+static void be_expendable(void)
+{
+	_cleanup_(fd_closep) int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0)
+		(void)write_all(fd, EXPENDABLE, strlen(EXPENDABLE));
+}
+
 static int give_up(const struct child *c)
 {
 	const struct sock_fprog *filter = &filters[c->calls];
@@ -180,6 +194,8 @@ static void __attribute__((noreturn)) child_run(const struct child *c, pid_t par
 	left_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	n_left = 0;
 	log_level = LOG_LEVEL_QUIET;
+	if (are_expendable && !c->needed)
+		be_expendable();
 	if (c->other_user)
 		become_other();
 	/* After a change of user, which the kernel forgets it with. */

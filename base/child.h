@@ -33,6 +33,7 @@ struct child {
 	int keep[CHILD_KEPT]; /* descriptors that it has too, -1: none */
 	uint64_t rights;      /* capabilities that it keeps, as far as we have them: CAPS_BIT() */
 	enum child_calls calls;
+	bool needed;	 /* see child_expendable() */
 	bool other_user; /* a child of root becomes CHILD_USER, without capabilities */
 	/* Runs in the child, which ends when it returns.  It must take no lock that another thread
 	 * of the parent could hold: it does not log, and uses stdio on memory alone. */
@@ -48,6 +49,8 @@ void child_error(int *fd);
  * (FEATURE_LANDLOCK). Those that open files do not: a process under Landlock cannot read processes
  * that are not. */
 void child_landlock(bool has);
+/* Where memory is short, the kernel ends children before us (oom_score_adj), but not those with `needed`.  Thread: main. */
+void child_expendable(bool on);
 /* -EAGAIN, -ENOMEM ... */
 int child_start(const struct child *child, pid_t *ret_pid);
 /* Kills it, and waits for its end for @wait_ms at most. */

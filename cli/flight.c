@@ -17,14 +17,19 @@
 #include "cli/flight-protocol.h"
 #include "cli/signals.h"
 #include "cli/snapshot-file.h"
+#include "base/child.h"
 #include "base/error.h"
 #include "base/fd-message.h"
 #include "base/listen-fds.h"
+#include "base/prefault.h"
 #include "profile/profile-text.h"
 #include "tracing/system-counters.h"
 #include "tracing/task-ends.h"
 
-enum { CLIENTS = 8 };
+enum {
+	CLIENTS = 8,
+	RESERVE = 16 << 20, /* bytes of memory for allocations while recording */
+};
 
 struct flight_client {
 	struct loop_source source; /* fd -1: a free place */
@@ -451,6 +456,7 @@ int flight_begin(struct flight *f)
 
 	if (r < 0)
 		return trace(r);
+	prefault_heap(RESERVE);
 	f->running = true;
 	collect(f, !f->sample);
 	return 0;
@@ -460,9 +466,12 @@ int flight_new(const char *path, const struct recorder_options *options,
 	       const struct flight_collect *collect, struct flight **ret_flight,
 	       struct sink **ret_sink)
 {
-	struct flight *f = calloc(1, sizeof(*f));
+	struct flight *f;
 	int r;
 
+	prefault_one_heap();
+	child_expendable(true);
+	f = calloc(1, sizeof(*f));
 	if (!f)
 		return fail(-ENOMEM);
 	f->path = path;

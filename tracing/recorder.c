@@ -313,6 +313,7 @@ static int start_child(struct recorder *c)
 	struct child child = {.name = child_name,
 			      .rights = c->options.tasks ? FOR_TASKS : 0,
 			      .calls = CHILD_CALLS_OURS,
+			      .needed = true,
 			      .run = serve,
 			      .arg = c};
 	int ends[2], r;
