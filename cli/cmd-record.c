@@ -75,6 +75,7 @@ struct record {
 	struct at_sample *at_sample;
 	struct consent *consent;
 	struct mark_rings *mark_rings; /* --marks */
+	struct ftrace_print *ftrace_print;
 	struct perfdata_out *raw;
 	struct job job;
 	struct own_rights own;
@@ -525,6 +526,7 @@ static struct session_options session_options_of(struct record *rec)
 		.at_sample = rec->at_sample,
 		.raw = rec->raw,
 		.mark_rings = rec->mark_rings,
+		.ftrace_print = rec->ftrace_print,
 		.min_duration_ns = rec->args.min_duration_ns,
 		.note = rec->note,
 		.note_brief = gate_brief(GATE_CYCLES),
@@ -726,7 +728,7 @@ static int prepare(struct record *rec)
 	if (r < 0)
 		return r;
 	r = record_marks_open(&rec->args, rec->job.command, rec->features.has[FEATURE_PEER_PIDFD],
-			      &rec->mark_rings);
+			      &rec->mark_rings, &rec->ftrace_print);
 	if (r < 0)
 		return r;
 	r = job_hold(&rec->job);
@@ -887,6 +889,7 @@ static int record_main(int argc, char **argv)
 	(void)at_sample_free(rec->at_sample);
 	(void)consent_free(rec->consent);
 	(void)mark_rings_free(rec->mark_rings);
+	(void)ftrace_print_free(rec->ftrace_print);
 	(void)perfdata_out_free(rec->raw);
 	(void)sink_free(rec->sink);
 	(void)flight_free(rec->flight);

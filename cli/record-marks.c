@@ -69,8 +69,28 @@ static int invite_all(const struct record_args *args, struct mark_rings *rings)
 	return r < 0 ? r : 0;
 }
 
+/* Where it is not read, programs that load the library have their marks all the same. */
+static void open_print(const struct record_args *args, struct ftrace_print **ret_print)
+{
+	int r = ftrace_print_new(record_clock(args), ret_print);
+
+	if (r == -ENOENT)
+		log_verbose(
+			"trace_marker of programs without " LIBRARY
+			" is not read: tracefs is not mounted (hint: sudo mount -t tracefs nodev "
+			"/sys/kernel/tracing)");
+	else if (r == -EOPNOTSUPP)
+		log_verbose("trace_marker of programs without " LIBRARY
+			    " is not read: the kernel has no copy_trace_marker, or this is a pid "
+			    "namespace");
+	else if (r < 0)
+		log_verbose("trace_marker of programs without " LIBRARY
+			    " is not read: %s (hint: run as root)",
+			    strerror(-r));
+}
+
 int record_marks_open(const struct record_args *args, bool command, bool peer_pidfd,
-		      struct mark_rings **ret_rings)
+		      struct mark_rings **ret_rings, struct ftrace_print **ret_print)
 {
 	const struct mark_rings_options options = {
 		.clock = record_clock(args),
@@ -87,6 +107,7 @@ int record_marks_open(const struct record_args *args, bool command, bool peer_pi
 		log_error("record: --marks: %s", strerror(-r));
 		return r;
 	}
+	open_print(args, ret_print);
 	if (command && !args->stop_watch)
 		r = prepare_command(*ret_rings);
 	else

@@ -8,6 +8,7 @@
 #include "unwinder/unwinder.h"
 
 struct consent;
+struct ftrace_print;
 struct mark_rings;
 struct perfdata_out;
 struct session_shared;
@@ -112,6 +113,8 @@ struct session_options {
 		*shared; /* borrowed while the session lives; NULL: nothing is shared */
 	/* Marks of targets, borrowed while the session lives; NULL: none.  Shorter slices of functions are left out. */
 	struct mark_rings *mark_rings;
+	/* What programs write to trace_marker; borrowed, only with mark_rings; NULL: it is not read. */
+	struct ftrace_print *ftrace_print;
 	uint64_t min_duration_ns;
 	/* Receives every record unchanged; borrowed while the session lives.  NULL: none. */
 	struct perfdata_out *raw;

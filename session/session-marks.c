@@ -1,7 +1,9 @@
-/* session-marks.c - marks from the rings of targets (options.mark_rings) into the trace.  Thread: main.
+/* session-marks.c - marks from the rings of targets (options.mark_rings) and of trace_marker into the trace.  Thread: main.
  *
  *   mark_rings_turn ─┬─ marks, lines of trace_marker ─► mark-tracks
  *                    └─ begins and ends of functions ─► mark-functions ─► slices ─► names ─► writer_slice
+ *
+ *   ftrace_print_turn ── lines of trace_marker ─► mark-tracks
  *
  * A slice of a function waits until the symbols of its module are loaded, at the latest until the end of the recording. */
 #include <errno.h>
@@ -9,6 +11,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "marks/ftrace-print.h"
 #include "marks/mark-functions.h"
 #include "marks/mark-rings.h"
 #include "marks/mark-text.h"
@@ -23,6 +26,12 @@ enum {
 	NAME_ROOM = 1024,
 	EARLIER_S = 60, /* a mark from before the session may be as old */
 	LOOK_MS = 200,	/* between two looks at modules that are not loaded yet */
+};
+
+enum {
+	THREADS_MAX = 1 << 16, /* with a process that is remembered */
+	EXITS_MAX = 1 << 16,   /* in one turn */
+	STRANGERS_MS = 1000,   /* a thread is looked at again */
 };
 
 struct waiting_slice {
@@ -43,8 +52,21 @@ struct program {
 	bool ended;
 };
 
+struct thread_exit {
+	uint32_t pid, tid;
+	uint64_t time;
+};
+
 struct session_marks {
 	struct session *session;
+	struct { /* of ftrace_print */
+		struct table threads,
+			strangers;  /* tid -> pid; tid -> 1, of no process that is recorded */
+		uint64_t forget_at; /* CLOCK_MONOTONIC: the strangers */
+		struct thread_exit *exits;
+		size_t n_exits, room;
+		uint64_t lines; /* of processes that are recorded */
+	} print;
 	struct mark_tracks *tracks;
 	struct table programs; /* pid -> struct program */
 	struct waiting_slice *slices;
@@ -311,6 +333,122 @@ static int program_ended(void *arg, uint32_t pid)
 	return r < 0 ? trace(r) : 0;
 }
 
+/* ---- trace_marker ---- */
+
+void session_marks_exited(void *session, uint32_t pid, uint32_t tid, uint64_t time)
+{
+	struct session *s = session;
+	struct session_marks *m = s->marks;
+
+	if (!m || m->print.n_exits == EXITS_MAX)
+		return; /* its slices end with the recording */
+	if (m->print.n_exits == m->print.room) {
+		size_t room = m->print.room ? m->print.room * 2 : 64;
+		struct thread_exit *more = reallocarray(m->print.exits, room, sizeof(*more));
+
+		if (!more)
+			return;
+		m->print.exits = more;
+		m->print.room = room;
+	}
+	m->print.exits[m->print.n_exits++] = (struct thread_exit){pid, tid, time};
+}
+
+/* After the lines that the threads have written. */
+static int take_exits(struct session_marks *m)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < m->print.n_exits && r >= 0; i++) {
+		const struct thread_exit *e = &m->print.exits[i];
+
+		(void)table_remove(&m->print.threads, e->tid);
+		r = mark_tracks_exit(m->tracks, (int32_t)e->pid, (int32_t)e->tid, e->pid == e->tid,
+				     e->time);
+	}
+	m->print.n_exits = 0;
+	return r < 0 ? trace(r) : 0;
+}
+
+/* The process of a thread, by /proc; 0: it is gone. */
+static uint32_t pid_of_thread(uint32_t tid)
+{
+	_cleanup_(freep) char *text = NULL;
+	char path[64];
+	const char *line;
+	uint64_t pid;
+
+	(void)snprintf(path, sizeof(path), "/proc/%u/status", tid);
+	if (read_file(path, 16384, &text, NULL) < 0 || !(line = strstr(text, "\nTgid:\t")))
+		return 0;
+	line += strlen("\nTgid:\t");
+	text[(size_t)(line - text) + strcspn(line, "\n")] = 0;
+	return parse_u64(line, 10, INT32_MAX, &pid) < 0 ? 0 : (uint32_t)pid;
+}
+
+/* The process that is recorded and has thread @tid; 0: none.  @named: what the line says, for a thread that is gone. */
+static uint32_t recorded_process(struct session_marks *m, uint32_t tid, int32_t named)
+{
+	bool all = m->session->options.machine;
+	uint64_t known;
+	uint32_t pid;
+
+	if (table_get(&m->print.threads, tid, &known))
+		return (uint32_t)known;
+	if (table_get(&m->print.strangers, tid, &known))
+		return 0;
+	pid = pid_of_thread(tid);
+	if (!pid)
+		pid = process_find(m->session->processes, tid) ? tid : (uint32_t)named;
+	if (pid && (all || process_find(m->session->processes, pid))) {
+		if (m->print.threads.n_used >= THREADS_MAX)
+			table_clear(&m->print.threads);
+		return table_put(&m->print.threads, tid, pid) < 0 ? 0 : pid;
+	}
+	if (m->print.strangers.n_used >= THREADS_MAX)
+		table_clear(&m->print.strangers);
+	(void)table_put(&m->print.strangers, tid, 1);
+	return 0;
+}
+
+static int take_line(void *arg, uint32_t tid, uint64_t time, const char *text, size_t len)
+{
+	struct session_marks *m = arg;
+	struct mark mark;
+	int r = mark_text_parse(text, len, &mark);
+	uint32_t pid = recorded_process(m, tid, r == MARK_TEXT_DAMAGED ? 0 : mark.named_pid);
+
+	if (!pid)
+		return 0;
+	m->print.lines++;
+	if (r == MARK_TEXT_DAMAGED) {
+		m->damaged++;
+		return 0;
+	}
+	mark.time_ns = time;
+	mark.pid = (int32_t)pid;
+	mark.tid = (int32_t)tid;
+	m->latest = max_u64(m->latest, time);
+	return mark_tracks_add(m->tracks, &mark);
+}
+
+static int turn_print(struct session_marks *m, uint64_t now)
+{
+	const struct ftrace_print_sink sink = {.line = take_line, .arg = m};
+	int r;
+
+	if (!m->session->options.ftrace_print)
+		return 0;
+	if (now >= m->print.forget_at) {
+		m->print.forget_at = now + STRANGERS_MS * NSEC_PER_MSEC;
+		table_clear(&m->print.strangers);
+	}
+	r = ftrace_print_turn(m->session->options.ftrace_print, &sink);
+	if (r >= 0)
+		r = take_exits(m);
+	return r < 0 ? trace(r) : 0;
+}
+
 /* ---- the session ---- */
 
 /* Marks and names that have come. */
@@ -323,7 +461,8 @@ static int turn(struct session_marks *m)
 	/* Incarnations are forgotten when they end. */
 	table_for_each (&m->programs, slot)
 		find_process(m, (struct program *)(uintptr_t)slot->value);
-
+	if (r >= 0)
+		r = turn_print(m, now);
 	if (r >= 0 && now >= m->look_at) {
 		m->look_at = now + LOOK_MS * NSEC_PER_MSEC;
 		r = write_slices(m, false);
@@ -369,6 +508,9 @@ void session_marks_free(struct session *s)
 		free_program((struct program *)(uintptr_t)slot->value);
 	table_deinit(&m->programs);
 	free(m->slices);
+	table_deinit(&m->print.threads);
+	table_deinit(&m->print.strangers);
+	free(m->print.exits);
 	(void)mark_tracks_free(m->tracks);
 	free(m);
 	s->marks = NULL;
@@ -394,13 +536,32 @@ int session_marks_stop(struct session *s)
 	return r < 0 ? trace(r) : 0;
 }
 
+static void note_tracks(struct session *s, const struct mark_counts *c)
+{
+	if (c->end_alone)
+		session_note(s, "%lu marks end a section that has not begun and are left out",
+			     c->end_alone);
+	if (c->begin_alone)
+		session_note(s,
+			     "%lu sections have no end: they end with their thread, program or the "
+			     "recording",
+			     c->begin_alone);
+	if (c->too_many)
+		session_note(s, "%lu marks are left out: too many sections are open at a time",
+			     c->too_many);
+}
+
 static void note_losses(struct session *s)
 {
 	const struct session_marks *m = s->marks;
 	struct mark_rings_counts c;
 
 	mark_rings_counts(s->options.mark_rings, &c);
-	if (!c.processes)
+	if (s->options.ftrace_print && ftrace_print_lost(s->options.ftrace_print))
+		session_note(s,
+			     "%lu lines of trace_marker are lost: the tracer's buffers were full",
+			     ftrace_print_lost(s->options.ftrace_print));
+	if (!c.processes && !m->print.lines)
 		session_note(s, "no program had marks (hint: perfwind-marks(7))");
 	if (c.marks.lost)
 		session_note(s, "%lu marks are lost: they were made faster than they are read",
@@ -412,6 +573,7 @@ static void note_losses(struct session *s)
 			s,
 			"%lu marks name another process; they are shown in the one that wrote them",
 			mark_tracks_counts(m->tracks)->other_pid);
+	note_tracks(s, mark_tracks_counts(m->tracks));
 	if (c.forged)
 		session_note(s, "%lu marks name a thread of another process and are left out",
 			     c.forged);

@@ -255,6 +255,8 @@ int session_waits_finish(struct session *session);
 /* session-marks.c: options.mark_rings.  Does nothing without. */
 int session_marks_make(struct session *session);
 int session_marks_tick(struct session *session);
+/* A thread has ended, as the reader reports it. */
+void session_marks_exited(void *session, uint32_t pid, uint32_t tid, uint64_t time);
 /* The targets make no more marks: takes the last. */
 int session_marks_stop(struct session *session);
 /* After the symbols: writes what has waited for them, and notes the losses. */

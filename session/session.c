@@ -757,6 +757,7 @@ static int make_reader(struct session *s, uint64_t maps_wait_ns)
 					.allowed = so->allowed,
 					.allowed_arg = so->allowed_arg,
 					.ksymbol = ksymbol_seen,
+					.exited = so->ftrace_print ? session_marks_exited : NULL,
 					.waits = s->waits,
 					.running = so->waits == SESSION_WAITS_WALL,
 					.raw = so->raw ? session_raw_record : NULL,

@@ -530,6 +530,8 @@ static int apply_event(struct reader *rd, uint32_t ring, bool sideband,
 		return wait_record(rd, ring, e);
 	case PERF_RECORD_EXIT:
 		perf_source_forget_task(rd->c.source, (pid_t)e->tid);
+		if (rd->c.exited)
+			rd->c.exited(rd->c.arg, e->pid, e->tid, e->time);
 		r = rd->c.waits ? waits_exit(rd->c.waits, e->tid, e->time) : 0;
 		return r < 0 ? trace(r) : leave(rd, e);
 	case PERF_RECORD_LOST:

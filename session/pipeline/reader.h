@@ -60,6 +60,8 @@ struct reader_context {
 	void *allowed_arg;
 	struct waits *waits; /* waiting time (waits.h); NULL: none */
 	bool running;	     /* ... and running time: the weight of samples of running threads */
+	/* a thread has ended; NULL: not wanted */
+	void (*exited)(void *arg, uint32_t pid, uint32_t tid, uint64_t time);
 	/* each record unchanged, in time order, and NULL at the end of a round; NULL: not wanted */
 	void (*raw)(void *arg, bool sideband, const struct perf_event_header *record);
 	/* kernel text appeared or disappeared (KSYMBOL) */

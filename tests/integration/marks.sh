@@ -115,3 +115,34 @@ check hostile record hostile -- sh both.sh
 check hostile-forged grep -q '200 marks name a thread of another process' hostile.err
 check hostile-others count hostile "outer/inner mark" 5
 check hostile-whole whole hostile
+
+# The real trace_marker, of a program without the library: in a mount namespace of its own.
+cat >"$TMP/user/tracefs.sh" <<-'END'
+	mount -t tracefs nodev /sys/kernel/tracing || exit 77
+	[ -e /sys/kernel/tracing/options/copy_trace_marker ] || exit 77
+	sh -c 'while :; do echo "B|$$|from shell"; echo "B|1|forged"; i=0; while [ $i -lt 5000 ]; do i=$((i+1)); done; echo "E|$$"; echo "E|$$"
+		echo "C|$$|turns|$i"; done >/sys/kernel/tracing/trace_marker' &
+	shell=$!
+	"$PERFWIND" record --no-daemon --marks -p $shell -d 0.5 -o real.pftrace >real.err 2>&1
+	echo "recorded $?"
+	"$PERFWIND" record --no-daemon --marks -p $shell -o killed.pftrace >/dev/null 2>&1 &
+	recorder=$!
+	until [ -e "/sys/kernel/tracing/instances/perfwind-$recorder" ] || ! kill -0 $recorder; do sleep 0.02; done
+	kill -9 $recorder $shell
+	for i in $(seq 500); do [ -e "/sys/kernel/tracing/instances/perfwind-$recorder" ] || break; sleep 0.02; done
+	echo "left $(ls /sys/kernel/tracing/instances | grep -c perfwind)"
+END
+real=$(unshare -m sh "$TMP/user/tracefs.sh" 2>&1)
+if [ $? = 77 ]; then
+	skip trace-marker "tracefs cannot be mounted here, or has no copy_trace_marker"
+else
+	check trace-marker grep -qx "recorded 0" <<<"$real"
+	"$PYTHON" "$INTEGRATION/marks_events.py" real.pftrace >real.events
+	check trace-marker-slices has real "from shell/forged mark" "=turns 5000" "open 0" "alone 0"
+	check trace-marker-forged grep -q 'marks name another process' real.err
+	check instance-is-removed grep -qx "left 0" <<<"$real"
+	during() { "$PERFWIND" report --during forged -n 3 real.pftrace >during.out && grep -q '^Only  *during forged' during.out &&
+		"$PERFWIND" report --by mark --json real.pftrace | "$PYTHON" -c 'import json, sys; assert {r["mark"] for r in json.load(sys.stdin)["rows"]} == {"from shell", "forged"}'; }
+	check report-during during
+	check systrace eval '"$PERFWIND" export --to systrace -o - real.pftrace | grep -qE "^ *[^ ]*-[0-9]+ +\( *[0-9]+\) \[[0-9]{3}\] \.\.\.1 +[0-9]+\.[0-9]{6}: tracing_mark_write: B\|[0-9]+\|from shell$"'
+fi
