@@ -25,6 +25,15 @@ void own_rights_noted(void *arg, const char *brief, const char *line)
 	own->briefs[own->n_lines++] = brief;
 }
 
+/* Has a line before number @at the same brief form?  Rings of two sessions differ in size alone. */
+static bool is_earlier(const struct own_rights *own, size_t at)
+{
+	for (size_t i = 0; i < at; i++)
+		if (own->briefs[i] && !strcmp(own->briefs[i], own->briefs[at]))
+			return true;
+	return false;
+}
+
 /* Limits that are the same at each recording by this user: one line for all, unless there is only one. */
 static bool log_briefs(const struct own_rights *own)
 {
@@ -32,7 +41,7 @@ static bool log_briefs(const struct own_rights *own)
 	size_t len = 0, n = 0;
 
 	for (size_t i = 0; i < own->n_lines; i++) {
-		if (own->briefs[i] && len < sizeof(line))
+		if (own->briefs[i] && len < sizeof(line) && !is_earlier(own, i))
 			len += (size_t)snprintf(line + len, sizeof(line) - len, "%s%s",
 						n++ ? ", " : "", own->briefs[i]);
 	}

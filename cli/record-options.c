@@ -84,6 +84,9 @@ static int set_filter(void *to, const char *value)
 	return 0;
 }
 
+/* Of -F max: at the kernel's limit of 100,000 the timer of a machine without counters leaves a program no time. */
+enum { MOST_HZ = 25000 };
+
 static int set_frequency(void *to, const char *value)
 {
 	static const char path[] = "/proc/sys/kernel/perf_event_max_sample_rate";
@@ -100,8 +103,11 @@ static int set_frequency(void *to, const char *value)
 		text[strcspn(text, "\n")] = 0;
 		value = text;
 	}
-	if (parse_u64(value, 10, UINT64_MAX, &args->frequency) == 0)
+	if (parse_u64(value, 10, UINT64_MAX, &args->frequency) == 0) {
+		if (text)
+			args->frequency = min_u64(args->frequency, MOST_HZ);
 		return 0;
+	}
 	log_error("record: --frequency %.64s: it is not a whole number, or `max` (see `perfwind "
 		  "record --help`)",
 		  value);
@@ -275,7 +281,7 @@ static const struct option_def defs[] = {
 	CALL("frequency", 'F', "HZ", set_frequency,
 	     "samples a second of CPU time (default 999; of a tracepoint, a probe or a software "
 	     "event like page-faults: each "
-	     "occurrence); max: the kernel's limit"),
+	     "occurrence); max: the kernel's limit, 25000 at most"),
 	NUMBER("count", 'c', OPTION_U64, "PERIOD", period, 0,
 	       "one sample each PERIOD events, instead of -F"),
 	TIME("duration", 'd', "s", "SECONDS", duration, 0,

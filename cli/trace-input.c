@@ -195,8 +195,6 @@ static int import_to_memory(const char *input, int *ret_fd)
 	r = import_run(fd, &options, sink, &result, error, sizeof(error));
 	if (r >= 0)
 		r = sink->flush(sink);
-	for (size_t i = 0; r >= 0 && i < result.summary.n_notes; i++)
-		log_info("%s: %s", input, result.summary.notes[i]);
 	if (r < 0)
 		log_error("%s %s", input, error);
 	import_result_deinit(&result);

@@ -15,6 +15,9 @@ enum { ENOUGH = 10 };
 /* Of less CPU time, in a recording of some length, a profile says little. */
 #define IDLE_SHARE 0.01
 #define IDLE_S 0.3
+/* Of more CPU time less than this share was seen: by processes that end before their first sample. */
+#define SHORT_S 0.005
+#define SHORT_SEEN 0.6
 
 static uint64_t failed_sum(const struct account *a)
 {
@@ -39,7 +42,9 @@ static void print_none(const struct verdict *v, FILE *out)
 	for (int i = 1; i < SKIP_COUNT; i++)
 		missed += s->account.skipped[i];
 	fprintf(out, "  stacks   none");
-	if (!missed && !v->damage && v->frequency)
+	if (missed && missed == s->account.skipped[SKIP_NOT_IN_SCOPE])
+		fprintf(out, " (hint: no process in the scope, as of -u or -G, used CPU time)");
+	else if (!missed && !v->damage && v->frequency)
 		fprintf(out,
 			" (hint: less CPU time was used than the %.2f ms of one sample: record for "
 			"longer, or raise -F)",
@@ -78,7 +83,12 @@ static void print_stacks(const struct account *a, FILE *out)
 		open = ", ";
 	}
 	frames = (double)a->frames / (double)a->emitted;
-	fprintf(out, "%s; %.0f frame%s each\n", failed ? ")" : "", frames, frames < 1.5 ? "" : "s");
+	fprintf(out, "%s; %.0f frame%s each", failed ? ")" : "", frames, frames < 1.5 ? "" : "s");
+	if (a->emitted >= ENOUGH && 2 * a->failed[UW_NO_UNWIND_INFO] > a->emitted)
+		fprintf(out,
+			" (hint: callchains need programs with frame pointers; --call-graph dwarf "
+			"does not)");
+	fprintf(out, "\n");
 }
 
 static void print_losses(const struct session_summary *s, FILE *out)
@@ -103,6 +113,20 @@ static void print_losses(const struct session_summary *s, FILE *out)
 	fprintf(out, "\n");
 }
 
+/* The period of a task's timer begins with the task. */
+static void print_short_lived(const struct session_summary *s, FILE *out)
+{
+	if (s->used_s > SHORT_S && !s->user_only && s->cpu_accounted >= 0 &&
+	    s->cpu_accounted < SHORT_SEEN && !lost_samples(s) && !account_skipped(&s->account) &&
+	    !s->account.waits)
+		fprintf(out,
+			"  short    %.3f s of CPU time were used and little of it was seen; hint: "
+			"of "
+			"processes that live for less than a sample, `record -a -- COMMAND` sees "
+			"more\n",
+			s->used_s);
+}
+
 static void print_accounted(const struct session_summary *s, FILE *out)
 {
 	if (s->used_s > 0 && s->used_s < IDLE_SHARE * s->duration_s && s->duration_s > IDLE_S &&
@@ -112,6 +136,7 @@ static void print_accounted(const struct session_summary *s, FILE *out)
 			"shows what "
 			"they wait for\n",
 			s->used_s);
+	print_short_lived(s, out);
 	if (s->cpu_accounted < 0 || (s->account.emitted && s->account.emitted < ENOUGH))
 		return;
 	fprintf(out, "  seen     %.1f %% of the CPU time used", 100 * s->cpu_accounted);

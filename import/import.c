@@ -774,6 +774,17 @@ static void note_unverified(struct import *im)
 			im->replaced.n_used);
 }
 
+/* Callchains of the kernel follow frame pointers. */
+static void note_short_chains(struct import *im)
+{
+	const struct account *a = &im->account;
+
+	if (im->kind == IMPORT_CHAINS && 2 * a->failed[UW_NO_UNWIND_INFO] > max_u64(a->emitted, 20))
+		import_note(im,
+			    "most callchains end after a few frames: the programs have no frame "
+			    "pointers; hint: perf record --call-graph dwarf");
+}
+
 static void note_unopened(struct import *im)
 {
 	if (im->unopened)
@@ -841,6 +852,7 @@ static int finish(struct import *im)
 		r = writer_symbols_flush(im->writer);
 	note_damage(im);
 	note_unverified(im);
+	note_short_chains(im);
 	note_unopened(im);
 	log_verbose("modules held %zu KiB at most", im->result->most_cached >> 10);
 	note_other_events(im);

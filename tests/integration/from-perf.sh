@@ -15,9 +15,40 @@ says() {
 	not_ok "$name" "status $got, not $status, or not: $regex"
 }
 
+# exact NAME STATUS ARGUMENTS... <TEXT : the whole output; each number in it is N.
+exact() {
+	local name=$1 status=$2 got
+	shift 2
+	sed 's/^> //' >want
+	p "$@" >output
+	got=$?
+	sed -E 's/[0-9]+([.,][0-9]+)*/N/g' output >got
+	[ $got = "$status" ] && diff want got >differs && ok "$name" && return
+	sed 's/^/    /' differs
+	not_ok "$name" "status $got, not $status, or another output"
+}
+
 # The options that a command line of perf record has.
 says record 0 'samples? in' record -g --call-graph dwarf -F 499 -e cycles:P -o perf.pftrace -- "$PROGRAMS/recursion" 1
 check names has perf 'main;recurse_even;'
+says call-graph-fp 0 'samples? in' record --call-graph fp -F 499 -e cpu-clock:u -o fp.pftrace -- "$PROGRAMS/recursion-fp" 0.3
+says call-graph-lbr 0 '^perfwind: record: --call-graph lbr: branch records are not used; stacks are copied and unwound$' record --call-graph lbr -o lbr.pftrace -- true
+exact call-graph-wrong 2 record --call-graph frames -- true <<<"perfwind: record: --call-graph frames: it is one of dwarf, dwarf,BYTES, fp, lbr"
+says cpus 0 'samples? in' record -C 0 -o c.pftrace -- true
+exact cpus-wrong 2 record -C x -- true <<<"perfwind: --cpu takes a list like N-N: 'x' is not one"
+says pages 0 'samples? in' record -m 128 -o m.pftrace -- true
+says frequency-max 0 '\((cycles|cpu-clock)[^,]*, [0-9]+ Hz\)' record -F max -o f.pftrace -- true
+says group 0 'samples? in .* \(cpu-clock' record -e '{cpu-clock:u,page-faults:u}' -o group.pftrace -- true
+says precise 0 'samples? in .* \(cpu-clock' record -e cpu-clock:P -o p.pftrace -- true
+says cycles-fall-back 0 'samples? in .* \((cycles|cpu-clock)' record -e cycles -o cycles.pftrace -- true
+says units 0 'samples? in 0\.' record -d 0.2s -o units.pftrace -- sleep 10
+says units-wrong 2 '^perfwind: record: --duration 1week: it is not a time like 500ms, 1.5s or 10min' record -d 1week -- true
+says each-fault 0 '\(page-faults:u, one each 1\)' record -e page-faults:u -o faults.pftrace -- true
+says filter-of-which 1 '^perfwind: --filter is for tracepoints; page-faults:u is none$' record -e page-faults:u --filter 'x == 1' -- true
+says wakers-alone 2 '^perfwind: --wakers is for --off-cpu and --wall$' record --wakers -- true
+exact two-perf-data 2 record -e cs -e faults --perf-data x -- true <<<"perfwind: --perf-data takes one sampled event: give -e once, or -e cs,faults, which counts the second at each sample of the first"
+exact two-flight 2 record -e cs -e faults --flight-recorder 4M -- true <<<"perfwind: --flight-recorder keeps one sampled event: give -e once and run a second recorder for faults, or -e cs,faults, which counts the second at each sample of the first"
+says daemon-has-none 2 '^perfwind: --off-cpu works without a daemon only' record --daemon --off-cpu -- true
 # Two profiles in one trace.
 says two-events 0 '^  also +[0-9,]+ samples? of page-faults' record -F 499 -e cpu-clock:u -e page-faults:u -o two.pftrace -- "$PYTHON" -c '
 x = bytearray(1 << 24); sum(i * i for i in range(1000000))'
@@ -25,11 +56,14 @@ says two-first 0 '^Event +cpu-clock(:u)?; not shown .*: page-faults' report two.
 says two-second 0 '^Event +page-faults(:u)?; not shown .*: cpu-clock' report --event page-faults two.pftrace
 says two-no-loss 0 'no data was lost' losses two.pftrace
 says two-wrong 1 'unknown event' record -e cpu-clock -e no-such-event -o none.pftrace -- true
+exact switch-output-whole 2 record --switch-output -- true <<<"perfwind: record: --switch-output: a trace is one file: --max-size SIZE ends it, and \`record -d SECONDS\` in a loop makes several"
 says note 0 'record: --stat: threads are always recorded apart' record -s -o s.pftrace -- true
 says switch-output 2 'max-size SIZE' record --switch-output -- true
 says max-size 0 'samples? in' record --max-size 4K -F 4999 -o max.pftrace -- "$PROGRAMS/recursion" 30
 says delay 0 'samples? in' record -D 300 -o delay.pftrace -- "$PROGRAMS/recursion" 1
 says delay-too-long 1 'exited before --delay' record -D 60000 -o none.pftrace -- true
+exact empty-list-whole 2 record -p "" <<<"perfwind: -p: no process matches (the list is empty)"
+says slept 0 'hint: record --off-cpu shows what they wait for' record -o slept.pftrace -- sleep 0.5
 says empty-list 2 'no process matches' record -p "$(pgrep -x no-such-program)"
 
 # Next to -p and -a a command is the stop-watch, and not recorded.
@@ -91,6 +125,10 @@ fi
 kill $target
 
 # Reports.
+says sort 0 '^perfwind: report: --sort comm,dso,symbol: rows are of one kind: --by function$' report --sort comm,dso,symbol perf.pftrace
+says sort-comm 0 'process' report --sort comm perf.pftrace
+says no-children 0 '^ +self %' report --no-children perf.pftrace
+says report-cgroups 1 '^perfwind: report: the trace has no cgroup perf.pftrace(; it has:| \(no cgroups)' report --cgroup perf.pftrace perf.pftrace
 says report 0 '^ +self %' report --stdio --no-children -i perf.pftrace
 says report-tree 0 'samples  call$' report -g perf.pftrace
 says report-callers 0 'called by' report --callers burn perf.pftrace
@@ -131,15 +169,48 @@ says list 0 '^  page-faults +software' list
 says list-none 1 "no event has 'no-such-event'" list no-such-event
 
 # Commands that perfwind lacks.
-for command in mem lock sched archive c2c; do
-	says "no-$command" 2 "no command $command: " $command
+for command in buildid-cache data evlist ftrace inject kallsyms kmem kwork probe sched test timechart version; do
+	says "no-$command" 2 "^perfwind: no command $command: .*perf(wind|etto)|^perfwind: no command $command: .*trace" $command
 done
+exact no-config 2 config <<<"perfwind: no command config: there is none: options are given on the command line"
+exact no-mem 2 mem <<<"perfwind: no command mem: there is none: data addresses are not recorded; use perf mem"
+exact no-c2c 2 c2c <<<"perfwind: no command cNc: there is none: data addresses are not recorded; use perf cNc"
+exact no-lock 2 lock <<<"perfwind: no command lock: \`perfwind record --off-cpu\` records where threads wait, and how long"
+exact no-archive 2 archive <<<"perfwind: no command archive: a trace has its names in it: copy the .pftrace file alone"
+exact no-bench 2 bench <<<"perfwind: no command bench: there is none: profile a benchmark with \`perfwind record -- COMMAND\`"
+says no-kvm 2 '^perfwind: no command kvm: there is none for guests' kvm
+exact no-such-command 2 nosuch <<<"perfwind: unknown command nosuch (see \`perfwind --help\`)"
+
+# Completion: values, subcommands, the command behind --.
+completes() {
+	# $1: regex of what is offered for the words behind it
+	local regex=$1
+	shift
+	bash -c 'PATH=$(dirname "$1"):$PATH; eval "$(perfwind generate bash)"; shift; COMP_WORDS=(perfwind "$@"); COMP_CWORD=$#
+		COMP_LINE="perfwind $*" COMP_POINT=${#COMP_LINE}; _perfwind; printf "%s\n" "${COMPREPLY[@]}"' bash "$PERFWIND" "$@" 2>&1 | grep -qxE -- "$regex"
+}
+check complete-command completes annotate ann
+check complete-subcommand completes delete episodes d
+check complete-option completes --wakers record --wa
+check complete-choice completes libdw record --unwinder lib
+check complete-event completes page-faults record -e page-f
+check complete-format completes folded export --to fo
+check complete-pid completes " *$$|$$" record -p $$
+check complete-exec completes sleep record -- slee
+check complete-zsh eval '"$PERFWIND" generate zsh | grep -q "1:command:(list show delete)"'
+check complete-fish eval '"$PERFWIND" generate fish | grep -q "episodes.*-a .list show delete."'
+man() { "$PERFWIND" generate man . && grep -q "^.SH EXAMPLES" perfwind-record.1 && grep -q "^.SH EXIT STATUS" perfwind-record.1 &&
+	grep -q "^.SH EVENTS" perfwind-record.1 && grep -q "^.SH FILES" perfwind.1 && grep -q "^.SH ENVIRONMENT" perfwind.1; }
+check man-sections man
 
 # A file of perf itself: imported when it is read.
 if command -v perf >/dev/null && perf record -e cpu-clock -g -o perf.data -- "$PROGRAMS/recursion-fp" 0.3 >/dev/null 2>&1; then
 	says import-report 0 'perf.data: imported' report perf.data
 	says import-names 0 'burn' report perf.data
 	says import-hint 1 'perf.data is there' report
+	# Without frame pointers callchains end early: how to record instead.
+	perf record -e cpu-clock -g -o short.data -- "$PROGRAMS/recursion" 0.3 >/dev/null 2>&1
+	says import-short 0 'most callchains end after a few frames: .* hint: perf record --call-graph dwarf$' report short.data
 	# Lines and instructions of one recording, by perf and by perfwind.  perf leaves out what is below 0.5 %.
 	perf record -q -e cpu-clock -o lines.data -- "$PROGRAMS/hot-lines" 1 >/dev/null 2>&1
 	perf annotate --stdio -l -i lines.data work >lines.perf 2>/dev/null

@@ -132,13 +132,39 @@ static void test_none(void **state)
 				      "  file     a\"b.pftrace, 120 KiB\n");
 	/* Samples that were skipped explain it. */
 	summary.account.skipped[1] = 3;
-	assert_written(verdict_print,
-		       "0 samples in 5.1 s (cpu-clock, 999 Hz)\n"
-		       "  seen     0.0 % of the CPU time used\n"
-		       "  stacks   none\n"
-		       "  lost     0 in the kernel's rings; 3 skipped (not-in-scope)\n"
-		       "  cost     0.25 s of CPU in all, 28.5 MiB at most\n"
-		       "  file     a\"b.pftrace, 120 KiB\n");
+	assert_written(
+		verdict_print,
+		"0 samples in 5.1 s (cpu-clock, 999 Hz)\n"
+		"  seen     0.0 % of the CPU time used\n"
+		"  stacks   none (hint: no process in the scope, as of -u or -G, used CPU time)\n"
+		"  lost     0 in the kernel's rings; 3 skipped (not-in-scope)\n"
+		"  cost     0.25 s of CPU in all, 28.5 MiB at most\n"
+		"  file     a\"b.pftrace, 120 KiB\n");
+}
+
+/* Processes that end before their first sample; callchains without frame pointers. */
+static void test_hints(void **state)
+{
+	(void)state;
+	summary.account = (struct account){
+		.emitted = 20, .whole = 5, .frames = 30, .failed[UW_NO_UNWIND_INFO] = 15};
+	summary.counts = (struct perf_counts){.lost_exact = true};
+	summary.cpu_accounted = 0.12;
+	summary.used_s = 0.173;
+	summary.self_us_per_sample = 7;
+	assert_written(
+		verdict_print,
+		"20 samples in 5.1 s (cpu-clock, 999 Hz)\n"
+		"  short    0.173 s of CPU time were used and little of it was seen; hint: of "
+		"processes that live for less than a sample, `record -a -- COMMAND` sees more\n"
+		"  seen     12.0 % of the CPU time used\n"
+		"  stacks   5 whole (25.00 %), 0 cut, 15 failed (no-unwind-info 15); 2 frames each "
+		"(hint: callchains need programs with frame pointers; --call-graph dwarf does "
+		"not)\n"
+		"  lost     0 in the kernel's rings\n"
+		"  cost     7.0 us CPU a sample, 0.25 s in all, 28.5 MiB at most\n"
+		"  file     a\"b.pftrace, 120 KiB (6144 bytes a sample)\n");
+	summary.used_s = 0;
 }
 
 static void test_json(void **state)
@@ -278,9 +304,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup(t, set_up)
-		EACH(test_words),	  EACH(test_losses),   EACH(test_few),
-		EACH(test_none),	  EACH(test_json),     EACH(test_json_is_told),
-		EACH(test_trace_session), EACH(test_controls), EACH(test_cut_off),
+		EACH(test_words),	 EACH(test_losses),	   EACH(test_few),
+		EACH(test_none),	 EACH(test_hints),	   EACH(test_json),
+		EACH(test_json_is_told), EACH(test_trace_session), EACH(test_controls),
+		EACH(test_cut_off),
 #undef EACH
 	};
 
