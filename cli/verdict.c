@@ -106,11 +106,14 @@ static void print_losses(const struct session_summary *s, FILE *out)
 	if (a->throttled_ns)
 		fprintf(out, ", throttled for %.2f s", (double)a->throttled_ns / 1e9);
 	for (int i = 1; i < SKIP_COUNT; i++) {
-		if (a->skipped[i])
+		if (a->skipped[i] && i != SKIP_THINNED)
 			fprintf(out, "; %s skipped (%s)", text_count(a->skipped[i], n),
 				skip_reason_name((enum skip_reason)i));
 	}
 	fprintf(out, "\n");
+	if (a->skipped[SKIP_THINNED])
+		fprintf(out, "  thinned  %s samples, their weight is added to others\n",
+			text_count(a->skipped[SKIP_THINNED], n));
 }
 
 /* The period of a task's timer begins with the task. */

@@ -316,7 +316,7 @@ static bool is_added_up(const char *name)
 	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
 		if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
 			return true;
-	return !strcmp(name, "samples") || !strcmp(name, "idle");
+	return !strcmp(name, "samples") || !strcmp(name, "idle") || !strcmp(name, "thinned");
 }
 
 /* What @sequence has added to the sum at @index gives way to @value. */

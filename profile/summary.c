@@ -213,16 +213,18 @@ static void add_losses(struct summary *s, const struct fold *f)
 {
 	const struct profile *p = f->profile;
 	struct summary_fact *fact = fact_new(s, "Lost");
-	double samples = 0, sideband = 0, throttled = 0;
+	double samples = 0, sideband = 0, throttled = 0, thinned = 0;
 	bool known = profile_stat_value(p, "lost.samples", &samples);
 	uint64_t lost = known ? as_count(samples) : p->lost_records;
 	char number[32];
 
 	(void)profile_stat_value(p, "lost.sideband", &sideband);
 	(void)profile_stat_value(p, "lost.throttled_s", &throttled);
+	(void)profile_stat_value(p, "thinned", &thinned);
 	if (lost) {
 		fact_append(fact, "%s %s", text_count(lost, number), known ? "samples" : "records");
-		fact_append(fact, " (%s)", text_share(lost, lost + p->n_samples, number));
+		fact_append(fact, " (%s)",
+			    text_share(lost, lost + p->n_samples + as_count(thinned), number));
 	} else {
 		fact_append(fact, profile_is_damaged(p) ? "nothing known, but the file is not whole"
 							: "nothing");
@@ -267,6 +269,16 @@ static void add_skipped(struct summary *s, const struct fold *f)
 		fact_append(fact, ")");
 	}
 	fact->warn = true;
+}
+
+static void add_thinned(struct summary *s, const struct profile *p)
+{
+	double thinned;
+	char number[32];
+
+	if (profile_stat_value(p, "thinned", &thinned) && as_count(thinned))
+		fact_append(fact_new(s, "Thinned"), "%s samples, their weight is added to others",
+			    text_count(as_count(thinned), number));
 }
 
 /* ", 3 WORDS"; nothing where there are none. */
@@ -339,6 +351,7 @@ void summary_init(struct summary *summary, const struct fold *fold)
 	add_guesses(summary, p);
 	add_losses(summary, fold);
 	add_skipped(summary, fold);
+	add_thinned(summary, fold->profile);
 	add_refused(summary, p);
 	add_costs(summary, p);
 	for (size_t i = of_all; fold->only && i < summary->n; i++)

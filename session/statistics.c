@@ -45,10 +45,12 @@ void stats_of(const struct session_summary *summary, struct stats *list)
 	stats_add(list, (double)(a->lost_records + a->lost_sideband_records), "lost.records_seen");
 	stats_add(list, (double)a->throttled_ns / 1e9, "lost.throttled_s");
 	for (int i = 1; i < SKIP_COUNT; i++) {
-		if (a->skipped[i])
+		if (a->skipped[i] && i != SKIP_THINNED)
 			stats_add(list, (double)a->skipped[i], "skipped.%s",
 				  skip_reason_name((enum skip_reason)i));
 	}
+	if (a->skipped[SKIP_THINNED])
+		stats_add(list, (double)a->skipped[SKIP_THINNED], "thinned");
 	stats_add(list, (double)a->idle, "idle");
 	if (summary->cpu_accounted >= 0)
 		stats_add(list, summary->cpu_accounted, "cpu_accounted");

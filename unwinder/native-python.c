@@ -36,7 +36,7 @@ enum {
 	/* How long what was read of a code object holds: a part of the time for which it was the same, as each reading is
 	 * a round trip to a helper process. */
 	CODE_FRESH_NS = 20000000,
-	CODE_FRESH_MOST_NS = 2000000000,
+	CODE_FRESH_MOST_NS = 10000000000,
 	CODE_FRESH_PART = 8,
 };
 

@@ -24,7 +24,8 @@ static void test_of(void **state)
 	s->account.whole = 90;
 	s->account.cut = 7;
 	s->account.failed[UW_REASON_COUNT - 1] = 3;
-	s->account.skipped[SKIP_COUNT - 1] = 2;
+	s->account.skipped[SKIP_COUNT - 2] = 2;
+	s->account.skipped[SKIP_THINNED] = 11;
 	s->account.lost_records = 40;
 	s->account.lost_sideband_records = 2;
 	s->account.throttled_ns = 500000000;
@@ -44,8 +45,10 @@ static void test_of(void **state)
 	assert_true(value_of(list, name) == 3);
 	(void)snprintf(name, sizeof(name), "stacks.failed.%s", uw_reason_name((enum uw_reason)0));
 	assert_true(value_of(list, name) == -1000); /* none failed so */
-	(void)snprintf(name, sizeof(name), "skipped.%s", skip_reason_name(SKIP_COUNT - 1));
+	(void)snprintf(name, sizeof(name), "skipped.%s", skip_reason_name(SKIP_COUNT - 2));
 	assert_true(value_of(list, name) == 2);
+	assert_true(value_of(list, "thinned") == 11);
+	assert_true(value_of(list, "skipped.thinned") == -1000);
 	assert_true(value_of(list, "lost.samples") == 41);
 	assert_true(value_of(list, "lost.sideband") == 3);
 	assert_true(value_of(list, "lost.records_seen") == 42);
