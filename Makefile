@@ -253,6 +253,9 @@ $(O)/tests/bench/bench-write: $(O)/tests/bench/bench-write.o $(foreach f,$(sort 
 $(O)/tests/bench/hook-cost: tests/bench/hook-cost.c libc-hook/hook-proto.h
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -I. -o $@ $<
+$(O)/tests/bench/marks-cost: tests/bench/marks-cost.c libmarks/perfwind-marks.h
+	@mkdir -p $(@D)
+	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -I. -o $@ $<
 # aarch64 samples on any host: tests/integration/aarch64.sh
 $(O)/tests/aarch64/engines: $(O)/tests/aarch64/engines.o $(foreach f,unwinder symbols perf/perfdata perf base,$(call lib,$(f)))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
@@ -344,7 +347,7 @@ demo:
 
 bench:
 	$(Q).ci/deps bench
-	$(Q)$(MAKE) --no-print-directory -s all $(O)/bench-unwind $(O)/tests/bench/hook-cost $(O)/tests/bench/bench-source
+	$(Q)$(MAKE) --no-print-directory -s all $(O)/bench-unwind $(O)/tests/bench/hook-cost $(O)/tests/bench/marks-cost $(O)/tests/bench/bench-source
 	$(Q)tests/bench/run.sh $(O) $(if $(JSON),--json $(JSON)) $(PARTS)
 
 # Man pages and completions are made by the program from its own option tables.

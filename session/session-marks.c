@@ -562,7 +562,7 @@ static void note_losses(struct session *s)
 			     "%lu lines of trace_marker are lost: the tracer's buffers were full",
 			     ftrace_print_lost(s->options.ftrace_print));
 	if (!c.processes && !m->print.lines)
-		session_note(s, "no program had marks (hint: perfwind-marks(7))");
+		session_note(s, "no program had marks (hint: docs/marks.md)");
 	if (c.marks.lost)
 		session_note(s, "%lu marks are lost: they were made faster than they are read",
 			     c.marks.lost);

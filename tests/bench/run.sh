@@ -6,6 +6,7 @@
 #   first     start-up: time to the first sample, CPU        unwind  the engines on live samples (bench-unwind)
 #   import    perf.data to a trace against `perf script`      hook      what consent costs a target
 #   source    as a data source: own CPU a sample             start   `record -- /bin/true`; a second recording
+#   marks     what a mark costs a program
 #   neighbour wake-ups, --max-cpu, perf record at the same time
 #
 # Without names: all of them.  BENCH_QUICK=1: short runs, larger noise.  Nothing is asserted: the exit status only

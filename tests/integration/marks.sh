@@ -43,6 +43,9 @@ check categories categories
 not_recorded() { LD_PRELOAD=$O/libperfwind-marks.so "$PROGRAMS/marks" >/dev/null 2>&1; }
 if [ -e /sys/kernel/tracing/trace_marker ]; then skip not-recorded "tracefs is mounted"; else check not-recorded eval '! not_recorded'; fi
 
+answered() { PERFWIND_MARKS_ANSWER=1 LD_PRELOAD=$O/libperfwind-marks.so "$PROGRAMS/marks" >a.out && grep -qx 'tags 0' a.out; }
+check answered-beforehand answered
+
 check cxx-program record cxx -- "$PROGRAMS/marks-cxx"
 check cxx-slices has cxx "by a stream mark" "by a stream/left by an exception mark" "!by a stream/caught" "open 0" "alone 0"
 
