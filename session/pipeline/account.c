@@ -21,21 +21,6 @@ const char *skip_reason_name(enum skip_reason reason)
 	return names[reason];
 }
 
-uint32_t skip_reason_number(enum skip_reason reason)
-{
-	switch (reason) {
-	case SKIP_NOT_IN_SCOPE:
-	case SKIP_NOT_ALLOWED:
-		return 4;
-	case SKIP_PARK_FULL:
-	case SKIP_ENQUEUED:
-	case SKIP_OUTPUT:
-		return 3;
-	default:
-		return 2;
-	}
-}
-
 uint64_t account_skipped(const struct account *account)
 {
 	uint64_t sum = 0;

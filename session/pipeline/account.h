@@ -34,8 +34,6 @@ struct account {
 	uint64_t parked, copied; /* by the unwinder (to wait); by main (ring too full) */
 };
 
-/* SampleSkipReason (facts: PerfSample): 1 read stage, 2 unwind stage, 3 enqueue, 4 not in scope. */
-uint32_t skip_reason_number(enum skip_reason reason);
 uint64_t account_skipped(const struct account *account);
 uint64_t account_in_flight(const struct account *account);
 /* Counts an outcome that was emitted.  @reason: why it failed, if it did. */

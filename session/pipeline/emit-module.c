@@ -183,23 +183,6 @@ bool emit_module_symbol(const struct emit_module *m, uint64_t vaddr, struct uw_s
 				   jit_epochs_time(&m->epochs, vaddr), ret_symbol);
 }
 
-int emit_end_marker(struct writer *writer, const struct outcome *o, uint32_t *ret_id)
-{
-	enum uw_reason reason = outcome_reason(o);
-	uint32_t mapping;
-	char name[64];
-	int r;
-
-	if (o->result == UW_CUT)
-		(void)snprintf(name, sizeof(name), "[cut]");
-	else
-		(void)snprintf(name, sizeof(name), "[failed: %s]", uw_reason_name(reason));
-	r = writer_mapping(writer, "", NULL, 0, 0, 0, &mapping);
-	if (r < 0)
-		return trace(r);
-	return writer_frame(writer, mapping, o->result == UW_CUT ? 0 : 1ull + reason, name, ret_id);
-}
-
 bool emit_module_names_by_lines(const struct uw_module *module)
 {
 	return uw_module_is_vm(module) || uw_module_language(module);

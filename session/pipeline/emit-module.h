@@ -60,8 +60,6 @@ void emit_module_ask_dump(struct emit_module *m, struct loader *loader);
 bool emit_module_has_epochs(const struct emit_module *m);
 /* The symbol at @vaddr, an address of a frame; of JIT code as of its first sample.  false: none (yet). */
 bool emit_module_symbol(const struct emit_module *m, uint64_t vaddr, struct uw_symbol *ret_symbol);
-/* A frame at the root side that gives the reason why the stack of @o, which is not whole, ends there. */
-int emit_end_marker(struct writer *writer, const struct outcome *o, uint32_t *ret_id);
 /* Do names come with the lines?  They are requested at once: the process may end, and reuse the place of code. */
 bool emit_module_names_by_lines(const struct uw_module *module);
 /* The mapping of a user frame; NULL: none.  *script is for frames that have none in the process. */

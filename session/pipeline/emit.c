@@ -1,8 +1,8 @@
-/* emit.c - from outcomes to packets (emit.h).
+/* emit.c - from the frames of an outcome to their ids and names (emit.h); emit-sample.c writes the sample.
  *
- *   outcome ─► stack_ids() ─┬─ recent stacks of the thread ─► the ids of unchanged frames
- *                           └─ frame cache ─► user_frame() | kernel_frame() ─► module ─► name
- *           ─► writer_callstack() ─► writer_sample()
+ *   outcome ─► emit_stack_ids() ─┬─ recent stacks of the thread ─► the ids of unchanged frames
+ *                                └─ frame cache ─► user_frame() | kernel_frame() ─► module ─► name
+ *           ─► writer_callstack() ─► writer_sample()   (emit-sample.c)
  *
  * Frame cache: direct-mapped, 16 bytes a slot: the whole key (address with its flags, space key)
  * and the frame id.  A frame without a symbol has a marked index instead of its id.  The index
@@ -23,11 +23,8 @@
 #include <time.h>
 
 #include "base/error.h"
-#include "session/pipeline/announce.h"
-#include "session/pipeline/emit.h"
-#include "session/pipeline/emit-module.h"
+#include "session/pipeline/emit-private.h"
 #include "session/pipeline/jit-epochs.h"
-#include "session/pipeline/wait-emit.h"
 #include "symbols/demangle.h"
 
 enum {
@@ -36,7 +33,6 @@ enum {
 	LINES_IN_FLIGHT = 4, /* requests */
 	LINES_BATCH = 512,   /* addresses that justify opening a module's DWARF while recording */
 	LINES_SHARE = 100,   /* ... while lines have cost less than 1/100 of one CPU */
-	MAX_IDS = UW_MAX_FRAMES + 512 + 2 + WAIT_WAKER_IDS,
 	NAMED_SLOTS = 16384,
 	RECENT_STACKS = 64,
 	DUMP_IDLE_S = 4,      /* a jitdump is read on so long after code of it ran, */
@@ -80,29 +76,6 @@ struct recent_stack {
 	uint64_t frames[RECENT_FRAMES];
 };
 
-struct emit {
-	struct emit_context c;
-	struct cached_frame *cache;
-	struct named_symbol *named;
-	struct recent_stack *recent;
-	struct unsymbolized_frame *unsymbolized;
-	size_t n_unsymbolized, unsymbolized_room;
-	struct emit_module **modules; /* in order of arrival */
-	size_t n_modules, modules_room, n_unlined;
-	struct table by_serial; /* module serial -> index + 1 */
-	uint32_t unknown_mapping;
-	bool has_unknown_mapping, lines_blocked, has_dumps;
-	uint64_t dumps_at;		   /* CLOCK_MONOTONIC: when the next jitdumps are due */
-	uint32_t lines_in_flight, seconds; /* requests of lines */
-	uint64_t vaddrs_in_flight;	   /* their addresses */
-	uint64_t lines_cpu_ns, started_at; /* CLOCK_MONOTONIC */
-	uint64_t n_samples;
-	uint32_t generation;	    /* of the writer's ids */
-	uint32_t kernel_generation; /* of the kernel's names */
-	struct announcer announcer;
-	uint32_t ids[MAX_IDS], waker_ids[WAIT_WAKER_IDS];
-};
-
 /* ---- memory of ids ---- */
 
 /* Marked ids have changed: the recent stacks are dropped. */
@@ -139,8 +112,7 @@ static void forget_ids(struct emit *em)
 	}
 }
 
-/* Drops all ids if the writer has cleared its tables.  Before any id is used. */
-static void check_ids(struct emit *em)
+void emit_check_ids(struct emit *em)
 {
 	if (em->generation != writer_generation(em->c.writer))
 		forget_ids(em);
@@ -517,8 +489,7 @@ static void count_unsymbolized(struct emit *em, struct unsymbolized_frame *frame
 	}
 }
 
-/* Writes the frame ids of an outcome into em->ids, innermost first. */
-static int stack_ids(struct emit *em, const struct outcome *o, size_t *ret_n)
+int emit_stack_ids(struct emit *em, const struct outcome *o, size_t *ret_n)
 {
 	size_t n = (size_t)o->n_kernel + o->n_user;
 	int r;
@@ -549,110 +520,6 @@ static int stack_ids(struct emit *em, const struct outcome *o, size_t *ret_n)
 	}
 	*ret_n = n;
 	return 0;
-}
-
-static int stack_of(struct emit *em, const struct outcome *o, uint32_t *ret_callstack)
-{
-	size_t n = 0, n_waker = 0;
-	int r;
-
-	check_ids(em);
-	if (em->n_modules >= EMIT_MODULES_MAX)
-		emit_renew(em);
-	if (o->waker)
-		wait_cut_waker(o->waker, em->c.kernel_names);
-	r = o->waker ? stack_ids(em, o->waker, &n_waker) : 0;
-	if (r >= 0 && o->waker)
-		r = wait_emit_waker(em->c.writer, o->waker, em->ids, &n_waker);
-	memcpy(em->waker_ids, em->ids, n_waker * sizeof(em->ids[0]));
-	if (r >= 0)
-		r = stack_ids(em, o, &n);
-	if (r < 0)
-		return trace(r);
-	if (o->result != UW_WHOLE) {
-		r = emit_end_marker(em->c.writer, o, &em->ids[n++]);
-		if (r < 0)
-			return trace(r);
-	}
-	memmove(em->ids + n_waker, em->ids, n * sizeof(em->ids[0]));
-	memcpy(em->ids, em->waker_ids, n_waker * sizeof(em->ids[0]));
-	n += n_waker;
-	if (o->info.reason) {
-		memmove(em->ids + 1, em->ids, n++ * sizeof(em->ids[0]));
-		r = wait_emit(em->c.writer, o, em->c.kernel_names, &em->ids[0]);
-		if (r < 0)
-			return trace(r);
-	}
-	return writer_callstack(em->c.writer, em->ids, n, ret_callstack);
-}
-
-/* ---- samples ---- */
-
-/* When the sink has lost packets, all definitions are written again. */
-static int renew(struct emit *em)
-{
-	int r = writer_renew(em->c.writer);
-
-	if (r == WRITER_RENEWED)
-		announce_again(&em->announcer);
-	return r < 0 ? trace(r) : 0;
-}
-
-static int write_sample(struct emit *em, const struct outcome *o)
-{
-	const struct sample_info *info = &o->info;
-	struct writer_sample sample = {
-		.time = info->time,
-		.cpu = info->cpu,
-		.pid = info->pid,
-		.tid = info->tid,
-		.cpu_mode = info->cpu_mode,
-		.count = info->count,
-		.follower_counts = info->followers,
-		.n_follower_counts = info->n_followers,
-	};
-	int r = renew(em);
-
-	if (r < 0)
-		return trace(r);
-	/* A process that may not be seen: its time is recorded, its name is not. */
-	r = o->skipped == SKIP_NOT_ALLOWED ? 0 : announce_sample(&em->announcer, info);
-	if (r < 0)
-		return trace(r);
-	em->n_samples++;
-	if (o->skipped) {
-		sample.skipped_reason = skip_reason_number(o->skipped);
-	} else {
-		r = stack_of(em, o, &sample.callstack);
-		if (r < 0)
-			return trace(r);
-		sample.unwind_error = outcome_unwind_error(o);
-	}
-	return writer_sample(em->c.writer, &sample);
-}
-
-int emit_outcome(struct emit *em, const struct outcome *o)
-{
-	struct account *account = em->c.account;
-	int r = write_sample(em, o);
-
-	account->answered++;
-	if (r < 0)
-		account->skipped[SKIP_OUTPUT]++;
-	else if (o->skipped)
-		account->skipped[o->skipped]++;
-	else
-		account_outcome(account, o, outcome_reason(o));
-	(void)uw_space_unref(o->info.space);
-	(void)process_unref(o->info.process);
-	return r < 0 ? trace(r) : 0;
-}
-
-int emit_skipped(struct emit *em, const struct sample_info *info, enum skip_reason why)
-{
-	const struct outcome o = {.kind = OUTCOME_SAMPLE, .skipped = (uint8_t)why, .info = *info};
-
-	return write_sample(em, &o);
 }
 
 /* ---- names and lines that arrive later ---- */
@@ -742,7 +609,7 @@ static int symbols_arrived(struct emit *em, struct emit_module *m)
 	m->dump_asked = false;
 	if (r < 0 || !m->unnamed.n)
 		return r;
-	check_ids(em);
+	emit_check_ids(em);
 	r = write_late_names(em, m);
 	if (r)
 		forget_unsymbolized(em);
@@ -941,11 +808,6 @@ int emit_unsymbolized(struct emit *em, struct emit_unsymbolized **ret_list, size
 
 /* ---- life cycle ---- */
 
-void emit_announce_again(struct emit *em)
-{
-	announce_again(&em->announcer);
-}
-
 void emit_set_kallsyms(struct emit *em, struct uw_kallsyms *kallsyms)
 {
 	em->c.kallsyms = kallsyms;
@@ -958,8 +820,7 @@ int emit_new(const struct emit_context *context, struct emit **ret_emit)
 	if (!em)
 		return fail(-ENOMEM);
 	em->c = *context;
-	em->announcer =
-		(struct announcer){.writer = context->writer, .past = context->past, .round = 1};
+	em->announcer.round = 1;
 	em->generation = writer_generation(context->writer);
 	em->started_at = clock_ns(CLOCK_MONOTONIC);
 	em->cache = calloc(CACHE_SLOTS, sizeof(*em->cache));
@@ -983,7 +844,7 @@ struct emit *emit_free(struct emit *em)
 	table_deinit(&em->by_serial);
 	free(em->unsymbolized);
 	free(em->recent);
-	announcer_deinit(&em->announcer);
+	table_deinit(&em->announcer.incarnations);
 	free(em->cache);
 	free(em->named);
 	free(em);

@@ -244,36 +244,3 @@ void outcome_fill(struct outcome *o, const struct entry *e, const struct uw_resu
 	if (r->n_frames)
 		memcpy(o->frames + o->n_kernel, r->frames, r->n_frames * sizeof(uint64_t));
 }
-
-enum uw_reason outcome_reason(const struct outcome *o)
-{
-	enum uw_reason reason = (enum uw_reason)o->reason;
-	const struct uw_map *map;
-
-	if (o->result != UW_FAILED)
-		return reason;
-	if (reason == UW_NO_MODULE && o->info.process && o->info.process->unresponsive)
-		return UW_UNRESPONSIVE;
-	if (reason != UW_UNREADABLE || !o->info.space)
-		return reason;
-	map = uw_space_find(o->info.space, o->stopped_at);
-	return map && map->module && uw_module_unresponsive(map->module) ? UW_UNRESPONSIVE : reason;
-}
-
-uint32_t outcome_unwind_error(const struct outcome *o)
-{
-	static const uint8_t errors[UW_REASON_COUNT] = {
-		[UW_NO_USER_STATE] = 9, /* SYSTEM_CALL */
-		[UW_ABI] = 12,		/* BAD_ARCH */
-		[UW_NO_MODULE] = 5,	/* INVALID_MAP */
-		[UW_UNREADABLE] = 8,	/* INVALID_ELF */
-		[UW_NO_UNWIND_INFO] = 3, [UW_BAD_CFI] = 3,
-		[UW_BAD_RETURN] = 3,	 [UW_NO_PROGRESS] = 7,	 /* REPEATED_FRAME */
-		[UW_MEMORY] = 2,				 /* MEMORY_INVALID */
-		[UW_TOO_DEEP] = 6,	 [UW_UNRESPONSIVE] = 10, /* THREAD_TIMEOUT */
-	};
-
-	if (o->result == UW_WHOLE)
-		return 0;
-	return o->result == UW_CUT && o->reason != UW_TOO_DEEP ? 2 : errors[outcome_reason(o)];
-}

@@ -156,8 +156,3 @@ enum { OUTCOME_KERNEL_FRAMES = 512 }; /* at most */
  * @r (NULL: no user part). */
 void outcome_fill(struct outcome *o, const struct entry *e, const struct uw_result *r,
 		  enum skip_reason skipped);
-/* Why its stack failed, if it did.  The unwinder knows that something is missing, but not why: UW_UNRESPONSIVE: it was not read
- * because an earlier read of it got no answer.  Main. */
-enum uw_reason outcome_reason(const struct outcome *o);
-/* The same as Perfetto's StackUnwindError (facts: PerfSample); 0: none. */
-uint32_t outcome_unwind_error(const struct outcome *o);

@@ -1,0 +1,285 @@
+/* emit-sample.c - one outcome as packets: the process and the thread that the trace lacks, the stack, the sample.  See
+ * emit-private.h.
+ *
+ * A reader of the trace assigns a sample to the process and the names that were written last
+ * before it.  A parked sample is written after later ones, and may belong to an incarnation of the
+ * pid from before an exec, or carry a name from before a rename.  So the last announcement of a
+ * pid is compared with what the sample needs, for each sample. */
+#include <string.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "session/pipeline/emit-private.h"
+
+/* ---- processes and threads ---- */
+
+enum { MAX_INCARNATIONS = 8192 }; /* remembered; then all processes are announced once more */
+
+/* The number of this incarnation in the trace.  A process that was evicted from the process table
+ * and came back keeps the number. */
+static uint64_t incarnation_of(struct announcer *an, struct process *p)
+{
+	uint64_t last;
+
+	if (!p->incarnation)
+		p->incarnation =
+			!p->begun && table_get(&an->incarnations, p->pid, &last) ? last : p->serial;
+	return p->incarnation;
+}
+
+static bool is_announced(const struct announcer *an, const struct process_thread *thread,
+			 uint64_t time)
+{
+	return thread->announced == an->round &&
+	       !memcmp(thread->announced_as, process_thread_comm_at(thread, time),
+		       sizeof(thread->announced_as));
+}
+
+static void set_announced(const struct announcer *an, struct process_thread *thread,
+			  const char *comm)
+{
+	memcpy(thread->announced_as, comm, sizeof(thread->announced_as));
+	thread->announced = an->round;
+}
+
+/* Packets of an import carry the time of their sample, not the present. */
+static uint64_t packet_time(const struct emit *em, uint64_t sample_time)
+{
+	return em->c.past ? sample_time : clock_ns(CLOCK_BOOTTIME);
+}
+
+static int announce_process(struct emit *em, struct process *p, uint64_t time)
+{
+	struct announcer *an = &em->announcer;
+	struct process_thread *first = process_thread_get(p, p->pid);
+	const char *comm = first ? process_thread_comm_at(first, time) : "";
+	const struct writer_process process = {
+		.pid = p->pid,
+		.ppid = p->ppid,
+		.uid = p->uid,
+		.life = incarnation_of(an, p),
+		.comm = comm,
+		.cmdline = p->cmdline,
+		.cmdline_len = p->cmdline_len,
+		.cgroup = p->cgroup,
+		.kernel_thread = p->kernel_thread,
+	};
+	int r = writer_process(em->c.writer, &process, packet_time(em, time));
+
+	if (r < 0)
+		return trace(r);
+	if (an->incarnations.n_used >= MAX_INCARNATIONS)
+		table_clear(&an->incarnations);
+	r = table_put(&an->incarnations, p->pid, process.life);
+	if (r < 0)
+		return trace(r);
+	p->announced = an->round;
+	if (first)
+		set_announced(an, first, comm);
+	return 0;
+}
+
+/* Writes the process and the thread of a sample where the trace lacks them. */
+static int announce_sample(struct emit *em, const struct sample_info *info)
+{
+	struct announcer *an = &em->announcer;
+	struct process *p = info->process;
+	struct process_thread *thread = process_thread_get(p, info->tid);
+	bool known = !thread || is_announced(an, thread, info->time);
+	const char *comm;
+	uint64_t last;
+	int r = 0;
+
+	if (p->announced != an->round || (!known && info->tid == p->pid) ||
+	    !table_get(&an->incarnations, p->pid, &last) || last != incarnation_of(an, p))
+		r = announce_process(em, p, info->time);
+	if (r < 0 || known || info->tid == p->pid)
+		return r < 0 ? trace(r) : 0;
+	comm = process_thread_comm_at(thread, info->time);
+	r = writer_thread(em->c.writer, p->pid, info->tid, comm, packet_time(em, info->time));
+	if (r < 0)
+		return trace(r);
+	set_announced(an, thread, comm);
+	return 0;
+}
+
+/* ---- the stack ---- */
+
+/* Why its stack failed, if it did.  The unwinder knows that something is missing, but not why: UW_UNRESPONSIVE: it was not read
+ * because an earlier read of it got no answer.  Main. */
+static enum uw_reason outcome_reason(const struct outcome *o)
+{
+	enum uw_reason reason = (enum uw_reason)o->reason;
+	const struct uw_map *map;
+
+	if (o->result != UW_FAILED)
+		return reason;
+	if (reason == UW_NO_MODULE && o->info.process && o->info.process->unresponsive)
+		return UW_UNRESPONSIVE;
+	if (reason != UW_UNREADABLE || !o->info.space)
+		return reason;
+	map = uw_space_find(o->info.space, o->stopped_at);
+	return map && map->module && uw_module_unresponsive(map->module) ? UW_UNRESPONSIVE : reason;
+}
+
+/* A frame at the root side that gives the reason why the stack of @o, which is not whole, ends there. */
+static int end_marker(struct writer *writer, const struct outcome *o, uint32_t *ret_id)
+{
+	enum uw_reason reason = outcome_reason(o);
+	uint32_t mapping;
+	char name[64];
+	int r;
+
+	if (o->result == UW_CUT)
+		(void)snprintf(name, sizeof(name), "[cut]");
+	else
+		(void)snprintf(name, sizeof(name), "[failed: %s]", uw_reason_name(reason));
+	r = writer_mapping(writer, "", NULL, 0, 0, 0, &mapping);
+	if (r < 0)
+		return trace(r);
+	return writer_frame(writer, mapping, o->result == UW_CUT ? 0 : 1ull + reason, name, ret_id);
+}
+
+static int stack_of(struct emit *em, const struct outcome *o, uint32_t *ret_callstack)
+{
+	size_t n = 0, n_waker = 0;
+	int r;
+
+	emit_check_ids(em);
+	if (em->n_modules >= EMIT_MODULES_MAX)
+		emit_renew(em);
+	if (o->waker)
+		wait_cut_waker(o->waker, em->c.kernel_names);
+	r = o->waker ? emit_stack_ids(em, o->waker, &n_waker) : 0;
+	if (r >= 0 && o->waker)
+		r = wait_emit_waker(em->c.writer, o->waker, em->ids, &n_waker);
+	memcpy(em->waker_ids, em->ids, n_waker * sizeof(em->ids[0]));
+	if (r >= 0)
+		r = emit_stack_ids(em, o, &n);
+	if (r < 0)
+		return trace(r);
+	if (o->result != UW_WHOLE) {
+		r = end_marker(em->c.writer, o, &em->ids[n++]);
+		if (r < 0)
+			return trace(r);
+	}
+	memmove(em->ids + n_waker, em->ids, n * sizeof(em->ids[0]));
+	memcpy(em->ids, em->waker_ids, n_waker * sizeof(em->ids[0]));
+	n += n_waker;
+	if (o->info.reason) {
+		memmove(em->ids + 1, em->ids, n++ * sizeof(em->ids[0]));
+		r = wait_emit(em->c.writer, o, em->c.kernel_names, &em->ids[0]);
+		if (r < 0)
+			return trace(r);
+	}
+	return writer_callstack(em->c.writer, em->ids, n, ret_callstack);
+}
+
+/* ---- the sample ---- */
+
+/* The same as Perfetto's StackUnwindError (facts: PerfSample); 0: none. */
+static uint32_t outcome_unwind_error(const struct outcome *o)
+{
+	static const uint8_t errors[UW_REASON_COUNT] = {
+		[UW_NO_USER_STATE] = 9, /* SYSTEM_CALL */
+		[UW_ABI] = 12,		/* BAD_ARCH */
+		[UW_NO_MODULE] = 5,	/* INVALID_MAP */
+		[UW_UNREADABLE] = 8,	/* INVALID_ELF */
+		[UW_NO_UNWIND_INFO] = 3, [UW_BAD_CFI] = 3,
+		[UW_BAD_RETURN] = 3,	 [UW_NO_PROGRESS] = 7,	 /* REPEATED_FRAME */
+		[UW_MEMORY] = 2,				 /* MEMORY_INVALID */
+		[UW_TOO_DEEP] = 6,	 [UW_UNRESPONSIVE] = 10, /* THREAD_TIMEOUT */
+	};
+
+	if (o->result == UW_WHOLE)
+		return 0;
+	return o->result == UW_CUT && o->reason != UW_TOO_DEEP ? 2 : errors[outcome_reason(o)];
+}
+
+/* SampleSkipReason (facts: PerfSample): 1 read stage, 2 unwind stage, 3 enqueue, 4 not in scope. */
+static uint32_t skip_reason_number(enum skip_reason reason)
+{
+	switch (reason) {
+	case SKIP_NOT_IN_SCOPE:
+	case SKIP_NOT_ALLOWED:
+		return 4;
+	case SKIP_PARK_FULL:
+	case SKIP_ENQUEUED:
+	case SKIP_OUTPUT:
+		return 3;
+	default:
+		return 2;
+	}
+}
+
+/* When the sink has lost packets, all definitions are written again. */
+static int renew(struct emit *em)
+{
+	int r = writer_renew(em->c.writer);
+
+	if (r == WRITER_RENEWED)
+		em->announcer.round++;
+	return r < 0 ? trace(r) : 0;
+}
+
+static int write_sample(struct emit *em, const struct outcome *o)
+{
+	const struct sample_info *info = &o->info;
+	struct writer_sample sample = {
+		.time = info->time,
+		.cpu = info->cpu,
+		.pid = info->pid,
+		.tid = info->tid,
+		.cpu_mode = info->cpu_mode,
+		.count = info->count,
+		.follower_counts = info->followers,
+		.n_follower_counts = info->n_followers,
+	};
+	int r = renew(em);
+
+	if (r < 0)
+		return trace(r);
+	/* A process that may not be seen: its time is recorded, its name is not. */
+	r = o->skipped == SKIP_NOT_ALLOWED ? 0 : announce_sample(em, info);
+	if (r < 0)
+		return trace(r);
+	em->n_samples++;
+	if (o->skipped) {
+		sample.skipped_reason = skip_reason_number(o->skipped);
+	} else {
+		r = stack_of(em, o, &sample.callstack);
+		if (r < 0)
+			return trace(r);
+		sample.unwind_error = outcome_unwind_error(o);
+	}
+	return writer_sample(em->c.writer, &sample);
+}
+
+int emit_outcome(struct emit *em, const struct outcome *o)
+{
+	struct account *account = em->c.account;
+	int r = write_sample(em, o);
+
+	account->answered++;
+	if (r < 0)
+		account->skipped[SKIP_OUTPUT]++;
+	else if (o->skipped)
+		account->skipped[o->skipped]++;
+	else
+		account_outcome(account, o, outcome_reason(o));
+	(void)uw_space_unref(o->info.space);
+	(void)process_unref(o->info.process);
+	return r < 0 ? trace(r) : 0;
+}
+
+int emit_skipped(struct emit *em, const struct sample_info *info, enum skip_reason why)
+{
+	const struct outcome o = {.kind = OUTCOME_SAMPLE, .skipped = (uint8_t)why, .info = *info};
+
+	return write_sample(em, &o);
+}
+
+void emit_announce_again(struct emit *em)
+{
+	em->announcer.round++;
+}
