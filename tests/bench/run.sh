@@ -8,6 +8,7 @@
 #   source    as a data source: own CPU a sample             start   `record -- /bin/true`; a second recording
 #   marks     what a mark costs a program
 #   neighbour wake-ups, --max-cpu, perf record at the same time
+#   runtimes  own CPU a sample of Python, Java and node beside C
 #
 # Without names: all of them.  BENCH_QUICK=1: short runs, larger noise.  Nothing is asserted: the exit status only
 # says whether everything could be measured.
