@@ -86,3 +86,20 @@ void debug_packages(const char *root, const char *const *paths, size_t n,
 	if (dir)
 		(void)closedir(dir);
 }
+
+/* apt names a list by its address: deb.debian.org_debian-debug_dists_bookworm-debug_main_binary-amd64_Packages. */
+bool debug_archive_is_known(const char *root)
+{
+	const struct dirent *entry;
+	bool known = false;
+	char path[PATH_MAX];
+	DIR *dir;
+
+	(void)snprintf(path, sizeof(path), "%s/var/lib/apt/lists", root);
+	dir = opendir(path);
+	for (size_t i = 0; dir && i < LISTS_MAX && (entry = readdir(dir)); i++)
+		known |= strstr(entry->d_name, "debian-debug") || strstr(entry->d_name, "ddebs");
+	if (dir)
+		(void)closedir(dir);
+	return known;
+}

@@ -1,6 +1,7 @@
 /* debug-package.h - the Debian package that has the symbols of a file.  Thread: main (of a command). */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { DEBUG_PACKAGES_MAX = 8, DEBUG_PACKAGE_NAME = 128 };
@@ -10,3 +11,6 @@ enum { DEBUG_PACKAGES_MAX = 8, DEBUG_PACKAGE_NAME = 128 };
  * machine), once for all. */
 void debug_packages(const char *root, const char *const *paths, size_t n,
 		    char ret_names[][DEBUG_PACKAGE_NAME]);
+/* Has apt a list of an archive with -dbgsym packages (Debian's debian-debug, Ubuntu's ddebs), which is not one of its default
+ * sources?  @root as above. */
+bool debug_archive_is_known(const char *root);

@@ -213,9 +213,14 @@ static void print_without_symbols(const struct session_summary *s, FILE *out)
 		print_clean(module->path, out);
 		fprintf(out, ": %s sample%s with frames without symbols",
 			text_count(module->samples, n), module->samples == 1 ? "" : "s");
-		if (hint || *install)
-			fprintf(out, " (hint: %s%s)", hint ? "" : "apt install ",
-				hint ? hint : install);
+		if (hint)
+			fprintf(out, " (hint: %s)", hint);
+		else if (*install)
+			fprintf(out, " (hint: %sapt install %s)",
+				strstr(install, "-dbgsym") && !debug_archive_is_known("")
+					? "add the archive debian-debug to apt's sources, then "
+					: "",
+				install);
 		fprintf(out, "\n");
 	}
 }

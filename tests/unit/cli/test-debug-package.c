@@ -57,6 +57,26 @@ static void test_names(void **state)
 	assert_string_equal(names[0], "");
 }
 
+static void test_archive(void **state)
+{
+	static const char *const steps[] = {"/var/lib/apt", "/var/lib/apt/lists",
+					    "/var/lib/apt/lists/deb.debian.org_debian_dists_x_main",
+					    "/var/lib/apt/lists/h_debian-debug_dists_x-debug_main"};
+	char path[256];
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		assert_false(debug_archive_is_known(root));
+		(void)snprintf(path, sizeof(path), "%s%s", root, steps[i]);
+		assert_int_equal(mkdir(path, 0755), 0);
+	}
+	assert_true(debug_archive_is_known(root));
+	for (size_t i = 4; i-- > 0;) {
+		(void)snprintf(path, sizeof(path), "%s%s", root, steps[i]);
+		assert_int_equal(rmdir(path), 0);
+	}
+}
+
 static int setup(void **state)
 {
 	char command[128];
@@ -93,7 +113,8 @@ static int teardown(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_names)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_names),
+					   cmocka_unit_test(test_archive)};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
