@@ -72,8 +72,10 @@ static void allow(struct session *s, uint64_t samples, uint64_t received)
 	if (b->allowed == UINT64_MAX || s->account.skipped[SKIP_THINNED] == 0)
 		return;
 	session_note(s,
-		     "--max-cpu: a part of the samples is left out, to use at most %.3g %% of "
-		     "a CPU; their weight is added to the samples that are kept",
+		     "a part of the samples is left out, to use at most %.3g %% of "
+		     "a CPU (--max-cpu, in perfwind.conf user-max-cpu and recording-max-cpu); "
+		     "their weight is "
+		     "added to the samples that are kept",
 		     s->options.max_cpu_ppm / 1e4);
 }
 

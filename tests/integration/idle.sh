@@ -1,5 +1,6 @@
 #!/bin/bash
 # idle.sh - while the target sleeps, no thread of perfwind and no helper process wakes up; when it runs again, it is recorded.
+# --max-cpu: samples are left out, and their weight is not.
 . "$(dirname "$0")/lib"
 need_perf
 
@@ -62,3 +63,17 @@ idle() {
 idle pid -p $!
 : >"$TMP/pauses.out"
 idle command -- "$PYTHON" "$TMP/pauses.py"
+
+"$PROGRAMS/recursion" 60 &
+target=$!
+started $target
+record_in_background budget -F 3000 --max-cpu 0.05% -p $target
+recorder=$!
+wait_for used $target $(($(cpu_ms $target) + 2000))
+kill -INT $recorder
+wait $recorder
+kill $target
+check budget-thins json budget 'v["skipped"]["thinned"] > v["samples"] > 0'
+check budget-keeps-weight json budget '0.97 <= v["cpu_accounted"] <= 1.03'
+check budget-noted steps_kept budget 'a part of the samples is left out, to use at most 0.05 %'
+check budget-consistent consistent budget
