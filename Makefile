@@ -327,6 +327,10 @@ check-selinux-boot:
 	$(Q).ci/deps selinux-boot
 	$(Q)$(MAKE) --no-print-directory -s all $(O)/tests/programs/recursion
 	$(Q)TEST_TIMEOUT=$${TEST_TIMEOUT:-7200} TEST_DEADLINE=$${TEST_TIMEOUT:-7200} $(RUN) tests/selinux-boot/run
+# CPUs that go offline, clocks that are set: root, a machine that nobody else uses.  Not a part of `check`.
+.PHONY: check-faults
+check-faults: all programs
+	$(Q)$(RUN) tests/faults-alone.sh
 # Unit tests and fuzz corpora again, with sanitizers.
 SANITIZED = $(MAKE) --no-print-directory SAN=address,undefined O=build-address-undefined CFLAGS="-O1 -g"
 .PHONY: sanitized-programs unit-programs check-units-only

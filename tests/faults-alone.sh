@@ -1,0 +1,52 @@
+#!/bin/bash
+# faults-alone.sh - what disturbs the whole machine: a CPU goes offline and comes back during a recording, the clock is set.
+# `make check-faults`, as root, on a machine that nobody else uses.
+. "$(dirname "$0")/integration/lib"
+need_perf
+[ "$(id -u)" = 0 ] || { echo "needs root"; exit 77; }
+
+cpu=$(ls -d /sys/devices/system/cpu/cpu[0-9]*/online 2>/dev/null | tail -n 1)
+number=$(echo "$cpu" | sed 's/.*cpu\([0-9]*\).online/\1/')
+if [ -n "$cpu" ] && echo 0 >"$cpu" 2>/dev/null; then
+	echo 1 >"$cpu"
+	restore() { echo 1 >"$cpu"; cleanup; }
+	trap restore EXIT
+	"$PROGRAMS/crowd" 30 &
+	started $!
+	record_in_background offline -a -d 4
+	pid=$!
+	sleep 1
+	echo 0 >"$cpu"
+	sleep 1
+	echo 1 >"$cpu"
+	taskset -c "$number" "$PROGRAMS/recursion" 10 &
+	started $!
+	wait $pid
+	check offline-ends [ $? = 0 ]
+	# The kernel removes the events of such a CPU: what runs there later is CPU time that was not seen.
+	check offline-is-reported json offline 'v["cpu_accounted"] < 0.95'
+	trap cleanup EXIT
+else
+	skip offline "no CPU can be taken offline here"
+fi
+
+# Samples have a clock that is not set.
+step() {
+	"$PYTHON" - <<'PY'
+import time
+for seconds in (3600, -3600):
+    time.clock_settime(time.CLOCK_REALTIME, time.clock_gettime(time.CLOCK_REALTIME) + seconds)
+    time.sleep(0.5)
+PY
+}
+if "$PYTHON" -c 'import time; time.clock_settime(time.CLOCK_REALTIME, time.clock_gettime(time.CLOCK_REALTIME))' 2>/dev/null; then
+	record_in_background clock -- "$PROGRAMS/crowd" 2
+	pid=$!
+	wait_for test -s "$TMP/clock.pftrace"
+	step
+	wait $pid
+	check clock-ends [ $? = 0 ]
+	check clock-whole json clock 'v["stacks"]["whole"] > 0.99 * total and v["duration_s"] < 60 and v["cpu_accounted"] > 0.9'
+else
+	skip clock "the clock cannot be set here"
+fi

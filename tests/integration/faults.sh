@@ -1,0 +1,65 @@
+#!/bin/bash
+# faults.sh - a recording under limits and interruptions: perfwind stopped by SIGSTOP, few open files, a rate that the kernel
+# lowers, a /proc that hides processes, many threads.  (CPUs that go offline and clock steps: make check-faults.)
+. "$(dirname "$0")/lib"
+need_perf
+
+# While perfwind is stopped its rings fill: what is missing is what the kernel counted.
+record_in_background stopped -F 4000 --no-inline -- "$PROGRAMS/crowd" 1.5
+pid=$!
+wait_for test -s "$TMP/stopped.pftrace"
+kill -STOP $pid
+sleep 1
+kill -CONT $pid
+wait $pid
+check stopped-ends [ $? = 0 ]
+check stopped-nothing-uncounted json stopped '1.47 <= (total + v["lost"]["samples"]) / 4000 <= 1.56'
+
+if [ "$(id -u)" = 0 ]; then
+	few() { (ulimit -n 64 && record few -a -d 1); }
+	check few-files few
+	check few-files-samples json few 'total > 0'
+fi
+
+"$PROGRAMS/crowd" 60 20000 >"$TMP/crowd.out" 2>/dev/null &
+crowd=$!
+started $crowd
+if wait_for grep -q ready "$TMP/crowd.out"; then
+	check threads record threads -d 1 -p $crowd
+	check threads-stacks has threads 'main;crowd_work;burn'
+	check threads-whole json threads 'v["stacks"]["whole"] > 0.99 * total'
+else
+	skip threads "20,000 threads cannot be started here"
+fi
+kill $crowd
+
+rate=/proc/sys/kernel/perf_event_max_sample_rate
+if [ -w $rate ] && [ "$(id -u)" = 0 ]; then
+	before=$(cat $rate)
+	restore() { echo "$before" >$rate; cleanup; }
+	trap restore EXIT
+	record_in_background lowered -F 4000 --no-inline -- "$PROGRAMS/crowd" 1
+	pid=$!
+	wait_for test -s "$TMP/lowered.pftrace"
+	echo 500 >$rate
+	wait $pid
+	check lowered-ends [ $? = 0 ]
+	echo "$before" >$rate
+	trap cleanup EXIT
+	check lowered-is-reported json lowered 'v["lost"]["throttled_s"] > 0 or total + v["lost"]["samples"] >= 3900'
+else
+	skip lowered "$rate can be changed by root only"
+fi
+
+# An ordinary user whose /proc shows own processes only.
+hidden() {
+	chmod 777 "$TMP"
+	unshare -m sh -c 'mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"' sh \
+		"$PERFWIND" record --json -o "$TMP/hidden.pftrace" -- "$PROGRAMS/crowd" 0.3 >"$TMP/hidden.json" 2>"$TMP/hidden.err"
+}
+if [ "$(id -u)" = 0 ] && unshare -m mount -t proc -o hidepid=2 proc /proc 2>/dev/null; then
+	check hidden hidden
+	check hidden-stacks has hidden 'main;crowd_work;burn'
+else
+	skip hidden "no mount of /proc here"
+fi
