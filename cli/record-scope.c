@@ -56,18 +56,6 @@ int record_scope_init(struct record_scope *scope, const char *user, const char *
 	return r < 0 ? trace(r) : 0;
 }
 
-bool record_scope_below(const char *path, const char *wanted)
-{
-	size_t len;
-
-	path += *path == '/';
-	wanted += *wanted == '/';
-	len = strlen(wanted);
-	while (len && wanted[len - 1] == '/')
-		len--;
-	return !len || (!strncmp(path, wanted, len) && (path[len] == '/' || !path[len]));
-}
-
 /* proc_pid_status(5): "Uid:\t" real, effective ... */
 static bool is_of_user(uint32_t pid, uint32_t uid)
 {
@@ -92,5 +80,5 @@ bool record_scope_wants(void *arg, uint32_t pid, const char *cmdline, size_t len
 	if (scope->by_user && !is_of_user(pid, scope->uid))
 		return false;
 	return !scope->cgroup ||
-	       (procfs_cgroup("", pid, &cgroup) == 0 && record_scope_below(cgroup, scope->cgroup));
+	       (procfs_cgroup("", pid, &cgroup) == 0 && procfs_cgroup_below(cgroup, scope->cgroup));
 }

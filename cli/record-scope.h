@@ -17,5 +17,3 @@ static inline bool record_scope_is_set(const struct record_scope *scope)
 }
 /* As session_options.wanted, with a record_scope as @arg. */
 bool record_scope_wants(void *arg, uint32_t pid, const char *cmdline, size_t len);
-/* Is @path the cgroup @wanted or below it? */
-bool record_scope_below(const char *path, const char *wanted);

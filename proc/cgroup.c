@@ -117,3 +117,15 @@ int procfs_cgroup(const char *root, uint32_t pid, char **ret_path)
 		r = procfs_cgroup_parse(text, ret_path);
 	return r < 0 ? trace(r) : 0;
 }
+
+bool procfs_cgroup_below(const char *path, const char *wanted)
+{
+	size_t len;
+
+	path += *path == '/';
+	wanted += *wanted == '/';
+	len = strlen(wanted);
+	while (len && wanted[len - 1] == '/')
+		len--;
+	return !len || (!strncmp(path, wanted, len) && (path[len] == '/' || !path[len]));
+}

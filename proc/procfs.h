@@ -47,6 +47,8 @@ int procfs_cmdline(const char *root, uint32_t pid, char **ret_text, size_t *ret_
  * root or there is none, version 1's (cgroup.c).  Returns new memory.  -ENODATA: the kernel has none. */
 int procfs_cgroup(const char *root, uint32_t pid, char **ret_path);
 /* The same of the file's text. */
+/* Is @path the cgroup @wanted or below it?  A slash at the begin or end of @wanted has no effect. */
+bool procfs_cgroup_below(const char *path, const char *wanted);
 int procfs_cgroup_parse(const char *text, char **ret_path);
 /* The same in place, not NUL-terminated. */
 int procfs_cgroup_find(const char *text, const char **ret_path, size_t *ret_len);

@@ -6,11 +6,13 @@
 #include "base/error.h"
 #include "daemon/control/standing.h"
 #include "perf/spec-list.h"
+#include "proc/procfs.h"
 #include "tracing/system-counters.h"
 
 struct standing {
 	struct loop *loop;
 	struct recorder *recorder;
+	char cgroups[sizeof(((struct settings *)0)->recorder_cgroups)]; /* empty: all */
 	struct sink *sink;
 	struct session *session;
 	struct perf_spec specs[1 + PERF_MAX_FOLLOWERS];
@@ -24,14 +26,38 @@ struct standing {
 	void *arg; /* NULL: the requester is gone */
 };
 
+/* The next word of a list at *@at; its length, 0: no more. */
+static size_t next_word(const char **at)
+{
+	*at += strspn(*at, ", ");
+	return strcspn(*at, ", ");
+}
+
 static bool collects(const struct settings *settings, const char *name)
 {
 	const char *at = settings->recorder_collect;
-	size_t len;
 
-	for (at += strspn(at, ", "); *at; at += len, at += strspn(at, ", ")) {
-		len = strcspn(at, ", ");
+	for (size_t len; (len = next_word(&at)); at += len)
 		if (len == strlen(name) && !strncmp(at, name, len))
+			return true;
+	return false;
+}
+
+/* session_options.wanted: recorder-cgroups.  A process without a cgroup that can be read is none of theirs. */
+static bool is_wanted(void *arg, uint32_t pid, const char *cmdline, size_t cmdline_len)
+{
+	const struct standing *s = arg;
+	_cleanup_(freep) char *cgroup = NULL;
+	const char *at = s->cgroups;
+	char wanted[sizeof(s->cgroups)];
+
+	(void)cmdline;
+	(void)cmdline_len;
+	if (procfs_cgroup("", pid, &cgroup) < 0)
+		return false;
+	for (size_t len; (len = next_word(&at)); at += len) {
+		(void)snprintf(wanted, sizeof(wanted), "%.*s", (int)len, at);
+		if (procfs_cgroup_below(cgroup, wanted))
 			return true;
 	}
 	return false;
@@ -140,6 +166,8 @@ static int open_session(struct standing *s, const struct settings *settings,
 		.specs = s->specs,
 		.n_specs = s->n_specs,
 		.frequency = settings->recorder_rate,
+		.wanted = s->cgroups[0] ? is_wanted : NULL,
+		.wanted_arg = s,
 		.frames = FRAMES_ALL,
 		.clock = CLOCK_MONOTONIC,
 		.features = *features,
@@ -174,6 +202,7 @@ struct standing *standing_start(const struct settings *settings, const struct fe
 	if (!s)
 		return NULL;
 	s->loop = loop;
+	(void)snprintf(s->cgroups, sizeof(s->cgroups), "%s", settings->recorder_cgroups);
 	s->seconds.source.fd = -1;
 	r = recorder_new(&options, &s->recorder, &s->sink);
 	if (r >= 0)

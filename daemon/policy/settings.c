@@ -67,6 +67,7 @@ static const struct setting {
 	 .bytes = true},
 	{"recorder-rate", offsetof(struct settings, recorder_rate), .min = 1, .max = 10000},
 	{"recorder-collect", offsetof(struct settings, recorder_collect), .list = true},
+	{"recorder-cgroups", offsetof(struct settings, recorder_cgroups), .list = true},
 	{"direct", offsetof(struct settings, direct), .flag = true},
 	{"system-call-filter", offsetof(struct settings, system_call_filter), .flag = true},
 	{"consent-under-seccomp", offsetof(struct settings, consent_under_seccomp), .flag = true},

@@ -32,6 +32,7 @@ struct settings {
 	/* ---- the daemon's own flight recorder (control/standing.h); read at the start ---- */
 	uint32_t recorder_size, recorder_rate; /* bytes, 0: none; samples a second of a CPU */
 	char recorder_collect[256];	       /* tasks, system */
+	char recorder_cgroups[256];	       /* with those below them; empty: all processes */
 	/* ---- session/rights.h ---- */
 	bool direct, system_call_filter;
 	bool consent_under_seccomp; /* processes under a seccomp filter are asked, too */

@@ -211,6 +211,17 @@ if [ "$(id -u)" = 0 ]; then
 	kill -TERM $daemon
 	wait $daemon
 	check daemon-status [ $? = 0 ]
+	# recorder-cgroups: processes elsewhere are left out.
+	echo 'recorder-cgroups = /no-such-cgroup' >>"$TMP/daemon.conf"
+	"$PERFWIND" daemon --config "$TMP/daemon.conf" --control-socket "$TMP/control" --hook-socket "$TMP/hook" --socket "$TMP/no-service" \
+		2>"$TMP/daemon.err" &
+	daemon=$!
+	started $daemon
+	wait_for used $target $(($(cpu_ms $target) + 300))
+	check daemon-cgroups wait_for of_daemon
+	check daemon-cgroups-none [ "$(grep -c 'snapshot: 0 samples' "$TMP/snapshot.err")" = 1 ]
+	kill -TERM $daemon
+	wait $daemon
 	check daemon-absent fails 1 "$PERFWIND" snapshot --daemon --control-socket "$TMP/control" -o "$TMP/absent.pftrace"
 	check daemon-absent-file [ ! -e "$TMP/absent.pftrace" ]
 fi

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "cli/record-scope.h"
+#include "proc/procfs.h"
 #include "tests/unit/cmocka.h"
 
 static void test_user(void **state)
@@ -39,12 +40,12 @@ static void test_none(void **state)
 static void test_below(void **state)
 {
 	(void)state;
-	assert_true(record_scope_below("/docker/abc", "/docker/abc"));
-	assert_true(record_scope_below("/docker/abc/inner", "docker/abc/"));
-	assert_true(record_scope_below("/anything", "/"));
-	assert_false(record_scope_below("/docker/abcd", "/docker/abc"));
-	assert_false(record_scope_below("/", "/docker"));
-	assert_false(record_scope_below("", "docker"));
+	assert_true(procfs_cgroup_below("/docker/abc", "/docker/abc"));
+	assert_true(procfs_cgroup_below("/docker/abc/inner", "docker/abc/"));
+	assert_true(procfs_cgroup_below("/anything", "/"));
+	assert_false(procfs_cgroup_below("/docker/abcd", "/docker/abc"));
+	assert_false(procfs_cgroup_below("/", "/docker"));
+	assert_false(procfs_cgroup_below("", "docker"));
 }
 
 int main(void)
