@@ -50,10 +50,16 @@ enum {
 	PYTHON_STACK_WORDS = 3	/* of a frame */
 };
 
-/* Where the thread states of a process are: addresses and offsets of its Python. */
+/* Interpreters; of Python the minor version is in the low byte. */
+enum { PYTHON_IS_PYTHON, PYTHON_IS_PHP = 0x100, PYTHON_IS_RUBY = 0x200 };
+
+/* Where the frames of a process are: addresses and offsets of its interpreter.
+ *   Python   the address of the pointer to its main interpreter ─► thread states ─► frame
+ *   PHP      the address of the pointer to the innermost frame
+ *   Ruby     the address of the pointer to its VM ─► main thread (threads) ─► context (next) ─► frame */
 struct python_process {
-	__u64 key;	   /* tgid << 32 | minor version; written last */
-	__u64 interpreter; /* the address of _PyRuntime.interpreters.main */
+	__u64 key; /* tgid << 32 | PYTHON_IS_* | version; written last */
+	__u64 interpreter;
 	__u16 threads, next, native, frame;
 };
 
@@ -64,7 +70,8 @@ struct python_table {
 };
 
 /* Words of a frame: its address; its code object; its caller's frame in the low 48 bits, its owner in bits 56 to 63, and of
- * 3.11 is_entry in bits 48 to 55. */
+ * 3.11 is_entry in bits 48 to 55.  PHP, Ruby: its address; its function in the low 48 bits, and in bit 48: it is the first frame of
+ * a run; its instruction. */
 struct python_record {
 	struct at_sample_record head;
 	__u64 frames[PYTHON_STACK_MAX][PYTHON_STACK_WORDS];

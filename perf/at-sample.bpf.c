@@ -3,7 +3,7 @@
  *   deep stacks: is the thread's stack longer than the kernel's copy? ─► whole pages from the stack pointer up, as many as
  *     its class allows or the stack has ─► deep_ring
  *   CPython: a process with a known interpreter ─► its thread states ─► the one of the sampled thread ─► its frames,
- *     innermost first ─► python_ring
+ *     innermost first ─► python_ring; the same for PHP and Ruby
  *
  * Compiled for BPF and built into perfwind; bpf.c loads it.  It reads memory of the sampled task only: a read that fails ends
  * the copy, each loop has a bound. */
@@ -232,8 +232,14 @@ static __always_inline u64 state_of(struct python_table *table, const struct pyt
 struct walk {
 	struct python_record *record;
 	u64 next;
-	u32 n, minor;
+	u32 n, kind; /* kind: PYTHON_IS_* and the version */
 };
+
+/* The low 48 bits. */
+static __always_inline u64 address_of(u64 word)
+{
+	return word << 16 >> 16;
+}
 
 /* The offsets of a frame are those of symbols/python.c. */
 static long frame_turn(u64 turn, struct walk *w)
@@ -246,7 +252,14 @@ static long frame_turn(u64 turn, struct walk *w)
 		return 1;
 	frame = w->record->frames[turn];
 	frame[0] = w->next;
-	if (w->minor >= 12) {
+	if (w->kind & PYTHON_IS_PHP) { /* struct _zend_execute_data */
+		frame[1] = address_of(words[3]) | (words[5] >> 17 & 1) << 48;
+		frame[2] = words[0];
+		w->next = address_of(words[6]);
+		w->n = turn + 1;
+		return 0;
+	}
+	if ((w->kind & 0xff) >= 12) {
 		frame[1] = words[0];
 		w->next = words[1];
 		marks = words[8] >> 40 & 0xff00;
@@ -255,10 +268,53 @@ static long frame_turn(u64 turn, struct walk *w)
 		w->next = words[6];
 		marks = words[8] >> 32 & 0xffff;
 	}
-	w->next = w->next << 16 >> 16;
+	w->next = address_of(w->next);
 	frame[2] = w->next | marks << 48;
 	w->n = turn + 1;
 	return 0;
+}
+
+/* Ruby's frames lie one behind the other; the environment of each has its flags, and before them the method in C. */
+static long ruby_turn(u64 turn, struct walk *w)
+{
+	u64 words[8], environment[3], *frame; /* rb_control_frame_t; ep[-2] to ep[0] */
+
+	if (turn >= PYTHON_STACK_MAX ||
+	    bpf_probe_read_user(words, sizeof(words), (const void *)w->next) ||
+	    bpf_probe_read_user(environment, sizeof(environment), (const void *)(words[4] - 16)))
+		return 1;
+	frame = w->record->frames[turn];
+	frame[0] = w->next;
+	frame[1] = address_of((environment[2] & 0x7fff0001) == 0x55550001 ? environment[0]
+									  : words[2]) |
+		   (environment[2] >> 5 & 1) << 48;
+	frame[2] = words[0];
+	w->next += sizeof(words);
+	w->n = turn + 1;
+	return 0;
+}
+
+static __always_inline bool python_frame(struct python_table *table, const struct python_process *p,
+					 const struct thread *t, u64 *frame)
+{
+	u64 state = state_of(table, p, t);
+	u32 minor = p->key & 0xff;
+
+	if (!state || !read_word(state + p->frame, frame))
+		return 0;
+	/* Before 3.13 that is a _PyCFrame: current_frame is its first word, behind use_tracing before 3.12. */
+	return minor >= 13 || read_word(*frame + (minor < 12 ? 8 : 0), frame);
+}
+
+/* Of the main thread; the frames of others are read late. */
+static __always_inline bool ruby_frame(const struct python_process *p, const struct thread *t,
+				       u64 *frame)
+{
+	u64 at;
+
+	return t->tid == t->tgid && read_word(p->interpreter, &at) &&
+	       read_word(at + p->threads, &at) && read_word(at + p->next, &at) &&
+	       read_word(at + p->frame, frame);
 }
 
 static __always_inline void python_frames(const struct thread *t)
@@ -267,7 +323,6 @@ static __always_inline void python_frames(const struct thread *t)
 	struct python_table *table;
 	struct walk w = {};
 	u32 zero = 0;
-	u64 state;
 
 	table = bpf_map_lookup_elem(&python_table, &zero);
 	if (!table)
@@ -275,19 +330,25 @@ static __always_inline void python_frames(const struct thread *t)
 	p = &table->processes[t->tgid & (PYTHON_PROCESSES - 1)];
 	if (p->key >> 32 != t->tgid)
 		return;
-	w.minor = p->key & 0xff;
-	state = state_of(table, p, t);
-	if (!state || !read_word(state + p->frame, &w.next))
+	w.kind = (u32)p->key;
+	if (w.kind & PYTHON_IS_PHP) {
+		if (!read_word(p->interpreter, &w.next))
+			return;
+	} else if (w.kind & PYTHON_IS_RUBY) {
+		if (!ruby_frame(p, t, &w.next))
+			return;
+	} else if (!python_frame(table, p, t, &w.next)) {
 		return;
-	/* Before 3.13 that is a _PyCFrame: current_frame is its first word, behind use_tracing before 3.12. */
-	if (w.minor < 13 && !read_word(w.next + (w.minor < 12 ? 8 : 0), &w.next))
-		return;
+	}
 	w.record = bpf_ringbuf_reserve(&python_ring, sizeof(*w.record), 0);
 	if (!w.record)
 		return;
 	w.record->head =
 		(struct at_sample_record){.time = bpf_ktime_get_ns(), .sp = t->sp, .tid = t->tid};
-	bpf_loop(PYTHON_STACK_MAX, frame_turn, &w, 0);
+	if (w.kind & PYTHON_IS_RUBY)
+		bpf_loop(PYTHON_STACK_MAX, ruby_turn, &w, 0);
+	else
+		bpf_loop(PYTHON_STACK_MAX, frame_turn, &w, 0);
 	w.record->head.len = w.n * sizeof(w.record->frames[0]);
 	bpf_ringbuf_submit(w.record, BPF_RB_NO_WAKEUP); /* the sample's ring wakes main */
 }

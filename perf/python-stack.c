@@ -49,7 +49,7 @@ void python_stacks_add(struct python_stacks *s, uint32_t tgid, const struct pyth
 	p->next = t->next;
 	p->native = t->native;
 	p->frame = t->frame;
-	__atomic_store_n(&p->key, (uint64_t)tgid << 32 | (t->minor & 0xff), __ATOMIC_RELEASE);
+	__atomic_store_n(&p->key, (uint64_t)tgid << 32 | t->kind, __ATOMIC_RELEASE);
 }
 
 /* ---- life cycle ---- */

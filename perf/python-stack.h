@@ -21,8 +21,8 @@ int python_stacks_table_fd(const struct python_stacks *stacks);
 
 /* Where the threads of a process are: addresses and offsets of its Python (symbols/image.h). */
 struct python_threads {
-	uint32_t minor;	      /* 11 to 13 */
-	uint64_t interpreter; /* the address of the pointer to the main interpreter */
+	uint32_t kind;	      /* PYTHON_IS_*, of Python with the minor version: 11 to 13 */
+	uint64_t interpreter; /* as struct python_process has it */
 	uint16_t threads, next, native, frame;
 };
 /* Samples of process @tgid have their frames from now on, in place of those of another process with the same place in the

@@ -73,14 +73,9 @@ void session_deep_learn(struct session *s, const struct outcome *o)
 
 void session_script_answer(struct session *s, const struct load_answer *a)
 {
-	enum uw_language language;
-
-	if (a->request.kind != LOAD_UNWIND)
+	if (a->request.kind != LOAD_UNWIND || !uw_module_language(a->request.module))
 		return;
-	language = uw_module_language(a->request.module);
-	if (!language)
-		return;
-	if (language == UW_LANGUAGE_PYTHON && session_python(s)) {
+	if (session_python(s)) {
 		python_entry_add(session_python(s), a->request.pid, a->request.module);
 		return;
 	}

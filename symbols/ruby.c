@@ -62,6 +62,7 @@ static const struct version {
 	uint16_t lines, n_lines, places;  /* the same; insns_info */
 	uint16_t line_bytes; /* of an entry with line information, which begins with the line */
 	uint16_t method_id;  /* in a method entry: called_id */
+	uint16_t thread, context, innermost; /* image.h */
 } versions[] = {
 	{
 		.version = 0x301,
@@ -84,6 +85,9 @@ static const struct version {
 		.places = 144,
 		.line_bytes = 12,
 		.method_id = 24,
+		.thread = 40,
+		.context = 40,
+		.innermost = 16,
 	},
 };
 
@@ -190,6 +194,10 @@ int ruby_new(struct vm_memory *m, uint64_t image, struct uw_script *ret_script)
 	r = find_loop(m, x.eh_frame_hdr, &script);
 	if (r < 0)
 		return trace(r);
+	script.current = vm_exports_find(m, &x, "ruby_current_vm_ptr", NULL);
+	script.thread = version->thread;
+	script.context = version->context;
+	script.innermost = version->innermost;
 	script.version = version->version;
 	script.offsets = version->offsets;
 	*ret_script = script;
@@ -315,14 +323,14 @@ static uint64_t find_ids(struct vm_memory *m, uint64_t image)
 	return 0;
 }
 
-/* @script->current is the array, once it is found. */
+/* @script->names is the array, once it is found. */
 static bool method_text(struct vm_memory *m, struct uw_script *script, const struct version *v,
 			uint64_t image, uint64_t method, struct script_text *ret_text)
 {
-	if (!are_ids(m, script->current))
-		script->current = find_ids(m, image);
-	return script->current &&
-	       string_text(m, id_string(m, script->current, word_at(m, method + v->method_id)),
+	if (!are_ids(m, script->names))
+		script->names = find_ids(m, image);
+	return script->names &&
+	       string_text(m, id_string(m, script->names, word_at(m, method + v->method_id)),
 			   ret_text->function, SCRIPT_NAME_ROOM);
 }
 

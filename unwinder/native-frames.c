@@ -14,6 +14,7 @@
  *   each run in the copy, as of the sample.  The instruction proves the function.
  * - The frames behind it are read from the process after the sample, and may be those of another call by then.  They are proved
  *   where their words read the same before the sample and after; else they are guessed.
+ * - Where BPF programs are permitted, one has copied these frames at the sample (perf/python-stack.h): they are proved.
  * - A function in C is proved by its code: the C stack has a frame of it. */
 #include "unwinder/native-script-private.h"
 
@@ -56,11 +57,13 @@ struct frames_walk {
 		uint64_t frame;
 	} inner[INNER_MAX];
 	uint32_t n_inner;
+	uint32_t exact; /* of the frames copied at the sample: the one that is looked for first */
 };
 
 struct frame {
 	uint64_t function, instruction, previous;
-	bool last; /* of its run */
+	bool last;  /* of its run */
+	bool exact; /* as of the sample */
 };
 
 static uint64_t word_of(const uint8_t *bytes, size_t at)
@@ -141,9 +144,53 @@ static const struct script_function *function_at(struct frames_walk *fw, uint64_
 	return known;
 }
 
+/* The known function that has @instruction, as its memory is now; NULL: none. */
+static const struct script_function *function_of(struct frames_walk *fw, uint64_t instruction)
+{
+	for (size_t i = 0; i < SCRIPT_FUNCTIONS; i++) {
+		struct script_function *known = &fw->s->functions[i];
+		struct script_function f = {.address = known->address, .serial = fw->s->serial};
+
+		if (known->serial != f.serial || !script_function_has(known, instruction) ||
+		    !(fw->ruby ? read_ruby_function(fw, &f) : read_php_function(fw, &f)))
+			continue;
+		f.explored = known->explored && f.code == known->code;
+		*known = f;
+		if (script_function_has(&f, instruction))
+			return known;
+	}
+	return NULL;
+}
+
 /* ---- frames ---- */
 
-/* The frame at @address as it is now. */
+/* The frame at @address as the BPF program copied it at the sample (at-sample-records.h). */
+static bool exact_frame(struct frames_walk *fw, uint64_t address, struct frame *ret_frame)
+{
+	const struct uw_snapshot *s = fw->w->snapshot;
+
+	for (uint32_t i = 0; i < s->n_python && script_step(fw->s, 1); i++) {
+		uint32_t at = (fw->exact + i) % s->n_python;
+		const uint64_t *words = s->python + (size_t)at * UW_PYTHON_WORDS;
+
+		if (words[0] != address)
+			continue;
+		fw->exact = at + 1;
+		*ret_frame = (struct frame){
+			.function = words[1] << 16 >> 16,
+			.instruction = words[2],
+			.last = words[1] >> 48 & 1,
+			.exact = true,
+			.previous = fw->ruby		   ? address + fw->l->offsets.frame_bytes
+				    : at + 1 < s->n_python ? words[UW_PYTHON_WORDS]
+							   : 0,
+		};
+		return true;
+	}
+	return false;
+}
+
+/* The frame at @address as it is now, where it was not copied. */
 static bool read_frame(struct frames_walk *fw, uint64_t address, struct frame *ret_frame)
 {
 	const struct uw_script_offsets *o = &fw->l->offsets;
@@ -151,6 +198,9 @@ static bool read_frame(struct frames_walk *fw, uint64_t address, struct frame *r
 	uint64_t flags;
 	uint32_t word;
 
+	if (exact_frame(fw, address, ret_frame))
+		return true;
+	ret_frame->exact = false;
 	if (address & 7 || o->frame_bytes > sizeof(bytes) ||
 	    !vm_memory_read(&fw->s->memory, address, bytes, o->frame_bytes))
 		return false;
@@ -223,7 +273,7 @@ static const struct script_function *search_callees(struct frames_walk *fw, uint
 		f = frame.function ? function_at(fw, frame.function, frame.instruction) : NULL;
 		if (f && f->len && !f->explored) {
 			learn_callees(fw, address, f);
-			f = script_function_of(fw->s, next);
+			f = function_of(fw, next);
 			if (f)
 				return f;
 		}
@@ -241,7 +291,7 @@ static const struct script_function *anchor_function(struct frames_walk *fw, uin
 
 	if (now && script_function_has(now, next))
 		return now;
-	known = script_function_of(fw->s, next);
+	known = function_of(fw, next);
 	return known ? known : search_callees(fw, address, next);
 }
 
@@ -284,8 +334,8 @@ static bool push_caller(struct frames_walk *fw, const struct run *run, uint64_t 
 	function = function_at(fw, f->function, f->instruction);
 	if (!function)
 		return false;
-	proved = script_same(fw->s, fw->e, fw->w, address, f->function,
-			     hash_u64(f->instruction) ^ f->previous);
+	proved = f->exact || script_same(fw->s, fw->e, fw->w, address, f->function,
+					 hash_u64(f->instruction) ^ f->previous);
 	if (proved || !run->late)
 		push_function(fw, function, f->instruction, proved);
 	return true;
@@ -455,7 +505,9 @@ void native_frames(struct native_script *s, struct native *e, struct walk *w,
 	uint32_t from = 0;
 
 	find_anchors(&fw);
-	if (layout->current && s->runs[0])
+	if (w->snapshot->n_python)
+		inner = w->snapshot->python[0];
+	else if (!fw.ruby && s->runs[0])
 		(void)read_word(&fw, layout->current, &inner);
 	for (uint32_t k = 0; k < s->n_runs; k++) {
 		uint32_t run = s->runs[k];

@@ -140,11 +140,15 @@ static const struct script_function *code_of(struct python_walk *pw, uint64_t in
 	uint64_t at = (instruction & ~7ull) - pw->py->offsets.bytecode, word;
 	const struct script_function *code;
 
-	code = script_function_of(pw->s, instruction);
-	if (code)
-		code = code_at(pw, code->address);
-	if (code && script_function_has(code, instruction))
-		return code;
+	for (size_t i = 0; i < SCRIPT_FUNCTIONS; i++) {
+		const struct script_function *f = &pw->s->functions[i];
+
+		if (f->serial != pw->s->serial || !script_function_has(f, instruction))
+			continue;
+		code = code_at(pw, f->address);
+		if (code && script_function_has(code, instruction))
+			return code;
+	}
 	for (size_t i = 0; i < SEARCH_MAX; i += 8, at -= 8) {
 		if (!read_late(pw, at + CODE_TYPE, &word, sizeof(word)))
 			return NULL;

@@ -60,9 +60,6 @@ static inline bool script_function_has(const struct script_function *f, uint64_t
 {
 	return instruction - f->code < f->len;
 }
-/* The known function that has @instruction; NULL: none. */
-const struct script_function *script_function_of(const struct native_script *s,
-						 uint64_t instruction);
 void script_push(struct native_script *s, uint64_t frame);
 /* The walk's frames [@from, @to) as they are. */
 void script_push_native(struct native_script *s, const struct walk *w, uint32_t from, uint32_t to);

@@ -50,16 +50,6 @@ struct script_function *script_function_slot(struct native_script *s, uint64_t a
 	return &s->functions[hash_u64(address ^ s->serial) % SCRIPT_FUNCTIONS];
 }
 
-const struct script_function *script_function_of(const struct native_script *s,
-						 uint64_t instruction)
-{
-	for (size_t i = 0; i < SCRIPT_FUNCTIONS; i++)
-		if (s->functions[i].serial == s->serial &&
-		    script_function_has(&s->functions[i], instruction))
-			return &s->functions[i];
-	return NULL;
-}
-
 /* ---- the new list ---- */
 
 void script_push(struct native_script *s, uint64_t frame)

@@ -8,8 +8,7 @@ void python_entry_attach(struct python_stacks *stacks, struct entry *e)
 	const struct process *process = e->info.process;
 	struct python_stack stack;
 
-	if (!stacks || !e->regs || e->arch != UW_ARCH_X86_64 || !process ||
-	    process->language != UW_LANGUAGE_PYTHON ||
+	if (!stacks || !e->regs || e->arch != UW_ARCH_X86_64 || !process || !process->language ||
 	    !python_stacks_find(stacks, e->info.tid, e->regs[UW_X86_SP], e->info.time, &stack))
 		return;
 	e->python = stack.frames;
@@ -29,11 +28,23 @@ void python_entry_add(struct python_stacks *stacks, uint32_t pid, const struct u
 {
 	const struct uw_image *image = uw_module_image(module);
 	const struct uw_python *py = image ? &image->python : NULL;
+	const struct uw_script *script = image ? &image->script : NULL;
 
+	if (stacks && script && script->version && script->current)
+		python_stacks_add(stacks, pid,
+				  &(struct python_threads){
+					  .kind = uw_module_language(module) == UW_LANGUAGE_PHP
+							  ? PYTHON_IS_PHP
+							  : PYTHON_IS_RUBY,
+					  .interpreter = script->current,
+					  .threads = script->thread,
+					  .next = script->context,
+					  .frame = script->innermost,
+				  });
 	if (stacks && py && py->version && py->threads.interpreter)
 		python_stacks_add(stacks, pid,
 				  &(struct python_threads){
-					  .minor = py->version & 0xff,
+					  .kind = py->version & 0xff,
 					  .interpreter = py->threads.interpreter,
 					  .threads = py->threads.threads,
 					  .next = py->threads.next,

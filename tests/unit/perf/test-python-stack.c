@@ -145,7 +145,7 @@ static void make_interpreter(struct interpreter *i, unsigned minor, struct pytho
 		if (minor == 11)
 			i->frames[k][68] = k == 1;
 	}
-	*t = (struct python_threads){.minor = minor,
+	*t = (struct python_threads){.kind = minor,
 				     .interpreter = (uintptr_t)&i->runtime[1],
 				     .threads = 16,
 				     .next = 0,

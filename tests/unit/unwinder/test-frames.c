@@ -46,6 +46,7 @@ static void test_layout(void **state)
 	assert_int_equal(script.eval_start, SC_LOOP);
 	assert_int_equal(script.eval_end, SC_LOOP + SC_LOOP_BYTES);
 	assert_int_equal(script.frame, DWARF_X86_R15);
+	assert_int_equal(script.current, 0); /* no VM is exported here */
 	assert_int_equal(script.next, 14);
 }
 
@@ -194,7 +195,7 @@ static void test_ruby_names(void **state)
 	sc_set(&sc, sc.symbols_at + 24, ids, 8);
 	sc_set(&sc, sc.symbols_at + 32, SC_HEAP, 8);
 	expect_text(&script, method, 0, "each", "", 0);
-	assert_int_equal(script.current, ids);
+	assert_int_equal(script.names, ids);
 }
 
 /* ---- stacks ---- */
@@ -356,6 +357,34 @@ static void test_php_leaf_in_c(void **state)
 	uw_module_unref(p.module);
 }
 
+/* The frames of the sample itself: proved, whatever the process has in their place by now. */
+static void test_php_exact(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t words[5 * UW_PYTHON_WORDS];
+	struct program p;
+
+	put_php(f, &p);
+	memcpy(words,
+	       (uint64_t[]){p.f_frame, p.f, 0, p.g_frame, p.g | 1ull << 48, sc_code(&sc, p.g) + 96,
+			    p.map_frame, p.map, 0, p.main_frame, p.main | 1ull << 48, 0, 0, 0, 0},
+	       sizeof(words));
+	f->snapshot.python = words;
+	f->snapshot.n_python = 4;
+	memset(sc.bytes + (p.f_frame - SC_BASE), 0xff, 80);
+	memset(sc.bytes + (p.g_frame - SC_BASE), 0xff, 80);
+	run(f, FRAMED);
+	EXPECT(f, named(p.f, 3), named(p.g, 3), CALLED(SMALL + 1), IN_C(p.map), named(p.main, 5),
+	       CALLED(ROOTED + 1));
+	/* The copy ends before the first frame of the run. */
+	f->snapshot.n_python = 1;
+	run(f, FRAMED);
+	EXPECT(f, named(p.f, 3), FRAMED, CALLED(SMALL + 1), IN_C(p.map), named(p.main, 5),
+	       CALLED(ROOTED + 1));
+	f->snapshot.n_python = 0;
+	uw_module_unref(p.module);
+}
+
 /* Where a run begins, the registers are those of the run outwards. */
 static void test_php_begin(void **state)
 {
@@ -495,6 +524,7 @@ int main(void)
 		cmocka_unit_test(test_ruby_names),
 		TEST(test_php),
 		TEST(test_php_leaf_in_c),
+		TEST(test_php_exact),
 		TEST(test_php_begin),
 		TEST(test_php_callee),
 		TEST(test_ruby),
