@@ -1,7 +1,7 @@
-/* native-script.c - see native-script-private.h. */
+/* native-script.c - see script.h. */
 #include <time.h>
 
-#include "unwinder/native-script-private.h"
+#include "unwinder/script.h"
 
 enum {
 	PAGES = 32,	     /* kept for one stack */

@@ -96,9 +96,9 @@ static void test_reuse(void **state)
 	jit_epochs_deinit(&epochs);
 }
 
-/* An address without a name, once a second: what is made known later may be later code. */
 enum { LAST_EPOCH = (1 << 15) - 1 }; /* a number has 15 bits */
 
+/* An address without a name, once a second: what is made known later may be later code. */
 static void test_unnamed(void **state)
 {
 	_cleanup_(buffer_deinit) struct buffer b = {0};

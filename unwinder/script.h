@@ -1,4 +1,4 @@
-/* native-script-private.h - the functions of an interpreter in place of its evaluation loop's frames: the common part.  Private to
+/* script.h - the functions of an interpreter in place of its evaluation loop's frames: the common part.  Private to
  * unwinder/.  Thread: the engine's.
  *
  *   native-script.c   the memory of the process, the proof of what was read from it, the new list of frames
