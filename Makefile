@@ -153,7 +153,7 @@ $(O)/libperfwind-hook.so: $(wildcard libc-hook/*.c libc-hook/*.h)
 	$(call say,CC,$@)$(CC) $(HOOK_CFLAGS) $(WARN) -shared -nostdlib -s -Wl,-soname,libperfwind-hook.so -Wl,-z,now \
 		-Wl,-z,nodelete -Wl,-z,noseparate-code -Wl,--hash-style=gnu -Wl,--build-id -o $@ $(filter %.c,$^)
 # libmarks: the same, for speed.
-$(O)/libperfwind-marks.so: $(wildcard libmarks/*.c libmarks/*.h) libc-hook/syscalls.c libc-hook/syscalls.h
+$(O)/libperfwind-marks.so: $(wildcard libmarks/*.c libmarks/*.h) libc-hook/sanitizer.c libc-hook/syscalls.c libc-hook/syscalls.h
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) $(HOOK_CFLAGS) -O2 $(WARN) -g -shared -nostdlib -Wl,-soname,libperfwind-marks.so -Wl,-z,now \
 		-Wl,-z,nodelete -Wl,-z,noseparate-code -Wl,--hash-style=gnu -Wl,--build-id -o $@ $(filter %.c,$^)

@@ -208,7 +208,9 @@ static int more_open(struct record_more *more, const struct session_options *bas
 		so.frequency = e->frequency;
 		so.sequence = (uint32_t)i + 2;
 		so.raw = NULL;
-		so.at_sample = NULL; /* its memory has one reader */
+		so.at_sample = NULL;  /* its memory has one reader */
+		so.mark_rings = NULL; /* the same */
+		so.ftrace_print = NULL;
 		so.note = NULL;
 		e->summary = calloc(1, sizeof(*e->summary));
 		if (!e->summary)

@@ -61,7 +61,7 @@ fi
 # The library of marks stands in for these and nothing else, and needs no library.
 if [ -f "$O/libperfwind-marks.so" ]; then
 	bad=$(nm -D --defined-only "$O/libperfwind-marks.so" | awk '{ print $3 }' | LC_ALL=C sort | tr '\n' ' ')
-	shown="__cyg_profile_func_enter __cyg_profile_func_exit __dprintf_chk __open64_2 __open_2 __openat64_2 __openat_2 __vdprintf_chk __write close close_range closefrom creat creat64 dprintf dup dup2 dup3 fcntl fcntl64 fdopen fileno fileno_unlocked fopen fopen64 open open64 openat openat64 perfwind_marks_calls_1 setcontext sigaltstack swapcontext vdprintf write writev "
+	shown="__asan_default_options __cyg_profile_func_enter __cyg_profile_func_exit __dprintf_chk __open64_2 __open_2 __openat64_2 __openat_2 __vdprintf_chk __write close close_range closefrom creat creat64 dprintf dup dup2 dup3 fcntl fcntl64 fdopen fileno fileno_unlocked fopen fopen64 open open64 openat openat64 perfwind_marks_calls_1 setcontext sigaltstack swapcontext vdprintf write writev "
 	[ "$bad" = "$shown" ] && ! readelf -d "$O/libperfwind-marks.so" | grep -q NEEDED && echo "ok marks-exports" ||
 		echo "not ok marks-exports: $bad"
 else
