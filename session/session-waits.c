@@ -83,6 +83,15 @@ static void filter_wakings(struct session *s)
 		perf_source_filter_wakings(s->source, tids, n);
 }
 
+/* A time of CLOCK_MONOTONIC on the clock of the events.  On the same one without a look at it: between two looks main may wait for
+ * a CPU. */
+static uint64_t on_clock(const struct session *s, uint64_t time)
+{
+	if (s->options.clock == CLOCK_MONOTONIC)
+		return time;
+	return clock_ns(s->options.clock) - (clock_ns(CLOCK_MONOTONIC) - time);
+}
+
 /* Threads that sleep all the time have no record. */
 int session_waits_start(struct session *s)
 {
@@ -93,7 +102,7 @@ int session_waits_start(struct session *s)
 		return 0;
 	/* Opening took a while: what is recorded before all events are on has gaps. */
 	s->started_at = clock_ns(CLOCK_MONOTONIC);
-	waits_start(s->waits, clock_ns(s->options.clock));
+	waits_start(s->waits, on_clock(s, s->started_at));
 	s->thin.at = clock_ns(CLOCK_MONOTONIC);
 	for (size_t i = 0; i < s->n_scope_pids && !s->options.child && r >= 0; i++) {
 		_cleanup_(freep) uint32_t *tids = NULL;
@@ -144,9 +153,5 @@ int session_waits_tick(struct session *s)
 
 int session_waits_finish(struct session *s)
 {
-	uint64_t behind = clock_ns(CLOCK_MONOTONIC) - s->stopped_at;
-
-	if (!s->waits)
-		return 0;
-	return waits_finish(s->waits, clock_ns(s->options.clock) - behind);
+	return s->waits ? waits_finish(s->waits, on_clock(s, s->stopped_at)) : 0;
 }

@@ -33,6 +33,17 @@ near() {
 # reason_sum FILE REASON : ns.
 reason_sum() { "$PERFWIND" report --by reason --csv "$1" | tr -d '"' | awk -F, -v reason="$2" '$1 == reason { print $6 }'; }
 
+# all_time NAME : the sum of each thread is the duration, within 0.5 %.
+all_time() {
+	"$PERFWIND" report --by thread --csv --limit 0 "$TMP/$1.pftrace" | "$PYTHON" -c '
+import csv, json, sys
+duration = json.load(open(sys.argv[1]))["duration_s"]
+rows = list(csv.DictReader(sys.stdin))
+sums = [int(row["total"]) / 1e9 for row in rows]
+print(duration, sums)
+sys.exit(not (len(rows) >= 4 and all(0.995 * duration < s < 1.005 * duration for s in sums)))' "$TMP/$1.json"
+}
+
 # ---- with the permission to profile the kernel: switches are sampled ----
 WAITS="wait_sleep wait_futex wait_pipe"
 if [ "$(id -u)" = 0 ]; then
@@ -78,16 +89,7 @@ if [ "$(id -u)" = 0 ]; then
 	wait_for used $target 20
 	"$PERFWIND" record --wall --json -p $target -d 1 -o "$TMP/wall.pftrace" >"$TMP/wall.json" 2>"$TMP/wall.err"
 	check wall-status [ $? = 0 ]
-	all_time() {
-		"$PERFWIND" report --by thread --csv --limit 0 "$TMP/wall.pftrace" | "$PYTHON" -c '
-import csv, json, sys
-duration = json.load(open(sys.argv[1]))["duration_s"]
-rows = list(csv.DictReader(sys.stdin))
-sums = [int(row["total"]) / 1e9 for row in rows]
-print(duration, sums)
-sys.exit(not (len(rows) >= 4 and all(0.995 * duration < s < 1.005 * duration for s in sums)))' "$TMP/wall.json"
-	}
-	check wall-all-time all_time
+	check wall-all-time all_time wall
 	check wall-runs has wall 'thread_main;thread_work;burn '
 	kill $target
 fi
@@ -125,6 +127,11 @@ if [ -n "$user" ]; then
 	as_user_wakers() { $user ./perfwind record --no-daemon --off-cpu --wakers -o wakers.pftrace -- ./waits 1 >"$TMP/wakers.out" 2>"$TMP/wakers.err"; }
 	check user-wakers-status as_user_wakers
 	check user-wakers-why grep -qE '^perfwind: wakers are not recorded: .*hint: ' "$TMP/wakers.err"
+	cp "$PROGRAMS/threads" "$TMP/user/"
+	$user sh -c './threads 60 & while [ "$(ls /proc/$!/task | wc -l)" -lt 5 ]; do sleep 0.05; done
+		./perfwind record --no-daemon --wall --json -p $! -d 1s -o wall.pftrace >wall.json 2>wall.err; kill $!'
+	cp "$TMP/user/wall.pftrace" "$TMP/user-wall.pftrace" && cp "$TMP/user/wall.json" "$TMP/user-wall.json"
+	check user-all-time all_time user-wall
 	check user-said grep -q 'switches cannot be sampled' "$TMP/user.err"
 	user_twins() { local ns; ns=$(reason_sum "$TMP/user.pftrace" preempted); echo "${ns:-0} ns"; [ "${ns:-0}" -gt 240000000 ]; }
 	check user-preempted user_twins
