@@ -308,8 +308,19 @@ static void test_switches(void **state)
 	assert_int_equal(attr.config, 372);
 	assert_int_equal(attr.sample_type, IDENTIFIER | TID | TIME | RAW);
 	assert_int_equal(attr.sample_type, sideband.sample_type);
-	/* a member of the sideband event's group */
-	assert_int_equal(perf_attr_flags(&attr) & (DISABLED | ENABLE_ON_EXEC | INHERIT), INHERIT);
+	/* it leads a group of its own */
+	assert_int_equal(perf_attr_flags(&attr) & (DISABLED | ENABLE_ON_EXEC | INHERIT),
+			 DISABLED | ENABLE_ON_EXEC | INHERIT);
+	/* the same with stacks: in the form of the leader's samples, which then have the fields too */
+	o.wakers = true;
+	attr_leader(&o, 65528, &leader);
+	attr_waker(&o, &attr);
+	assert_int_equal(attr.type, 2);
+	assert_int_equal(attr.config, 372);
+	assert_int_equal(attr.sample_period, 1);
+	assert_int_equal(attr.sample_stack_user, 16384);
+	assert_int_equal(leader.sample_type & RAW, RAW);
+	assert_int_equal(attr.sample_type, leader.sample_type);
 }
 
 static void test_anchor(void **state)
