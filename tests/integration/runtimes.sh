@@ -104,6 +104,14 @@ reused_names() {
 }
 "$PERFWIND" doctor 2>/dev/null | grep -q 'BPF programs are permitted' && BPF=1 || BPF=
 
+python=$(python_of 3.10)
+if [ -n "$python" ]; then
+	python=$("$python" -c 'import sys; print(sys.executable)')
+	record python-3.10 -- "$python" "$SOURCES/work.py" "$SECONDS_EACH"
+	check python-3.10-is-reported grep -q 'CPython 3.10 of process [0-9]* is not supported' "$TMP/python-3.10.err"
+else
+	unable python-3.10 "python3.10, which is not supported, is not installed"
+fi
 for version in 3.11 3.12 3.13; do
 	python=$(python_of $version)
 	[ -n "$python" ] || { unable python-$version "python$version is not installed"; continue; }
