@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "perf/gate.h"
 #include "perf/spec-list.h"
+#include "perf/spec-usdt.h"
 
 struct list_command {
 	bool names;
@@ -29,15 +30,19 @@ static const struct options options = {
 	.usage = "[OPTIONS] [TEXT]",
 	.description = "Lists the events that `perfwind record -e` takes on this machine, or those "
 		       "with TEXT in\ntheir names.  For one tracepoint (GROUP:NAME) its fields are "
-		       "listed too: --filter\ntakes them.",
+		       "listed too: --filter\ntakes them.  For usdt:PATH the static probes of a "
+		       "program or library are listed.",
 	.defs = defs,
 	.details = {"Events that need no list: rHEX (a raw number of the CPU), PMU/terms/, "
-		    "kprobe:FUNC, kretprobe:FUNC, uprobe:PATH:FUNC and uretprobe:PATH:FUNC. "
+		    "kprobe:FUNC, kretprobe:FUNC, uprobe:PATH:FUNC, uretprobe:PATH:FUNC and "
+		    "usdt:PATH:PROVIDER:NAME. "
 		    "Tracepoints are listed if this user may read tracefs."},
 	.examples = "# tracepoints of the scheduler\n"
 		    "sudo perfwind list sched:\n\n"
 		    "# the fields of one, for --filter\n"
-		    "sudo perfwind list sched:sched_switch",
+		    "sudo perfwind list sched:sched_switch\n\n"
+		    "# the static probes of a library\n"
+		    "perfwind list usdt:/usr/lib/x86_64-linux-gnu/libc.so.6",
 	.max_arguments = 1,
 };
 
@@ -80,6 +85,38 @@ static void note_tracefs(int r)
 		 r == -EACCES ? "run as root" : text.hint);
 }
 
+struct probes {
+	const char *path;
+	bool names;
+	size_t n;
+};
+
+static int print_probe(void *arg, const struct usdt_probe *probe)
+{
+	struct probes *probes = arg;
+
+	probes->n++;
+	printf("%susdt:%s:%s:%s", probes->names ? "" : "  ", probes->path, probe->provider,
+	       probe->name);
+	if (!probes->names && probe->arguments[0])
+		printf("  %s", probe->arguments);
+	putchar('\n');
+	return 0;
+}
+
+/* The static probes of a file. */
+static int list_probes(const char *path, bool names)
+{
+	struct probes probes = {.path = path, .names = names};
+	int r = spec_usdt_each(path, print_probe, &probes);
+
+	if (r < 0)
+		log_error("list: %s: %s", path, r == -ENOEXEC ? "no ELF file" : strerror(-r));
+	else if (!probes.n)
+		log_error("list: %s has no static probes (sys/sdt.h)", path);
+	return r < 0 || !probes.n;
+}
+
 static int list_run(int argc, char **argv)
 {
 	const struct perf_spec_env env = {""};
@@ -91,6 +128,8 @@ static int list_run(int argc, char **argv)
 		return options_exit_status(r);
 	list.text = n ? argv[0] : NULL;
 	list.names = command.names;
+	if (n && !strncmp(argv[0], "usdt:", 5))
+		return list_probes(argv[0] + 5, command.names);
 	r = perf_spec_list(&env, print_event, &list);
 	if (!list.names)
 		print_fields(&env, list.text);

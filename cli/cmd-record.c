@@ -24,6 +24,7 @@
 #include "cli/raw.h"
 #include "cli/record-ask.h"
 #include "cli/record-marks.h"
+#include "cli/record-usdt.h"
 #include "cli/record-options.h"
 #include "cli/record-scope.h"
 #include "cli/symbolize-later.h"
@@ -356,8 +357,11 @@ static void more_deinit(struct record_more *more)
 static int choose_event(struct record *rec)
 {
 	const struct perf_spec_env env = {""};
-	char text[SPEC_EVENT_MAX];
-	const char *event = perf_spec_or_default(rec->args.event, text, &rec->note);
+	char text[SPEC_EVENT_MAX], usdt[SPEC_EVENT_MAX];
+	const char *event = perf_spec_or_default(
+		record_usdt(rec->args.event, rec->job.command ? rec->job.command[0] : NULL,
+			    rec->args.pids, rec->args.n_pids, usdt),
+		text, &rec->note);
 	int r;
 
 	if (waits_of(&rec->args)) {

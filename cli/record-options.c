@@ -267,7 +267,8 @@ static const struct option_def defs[] = {
 	TEXT("cgroup", 'G', "PATH", cgroup, "the processes in this cgroup or below it"),
 	CALL("event", 'e', "EVENT[,FOLLOWER...]", set_event,
 	     "the event to sample (default: cycles, or cpu-clock without counters):\na counter's "
-	     "name, GROUP:NAME (tracepoint), rHEX, PMU/terms/,\nkprobe:FUNC, uprobe:PATH:SYMBOL; "
+	     "name, GROUP:NAME (tracepoint), rHEX, PMU/terms/,\nkprobe:FUNC, uprobe:PATH:SYMBOL, "
+	     "usdt:[PATH:]PROVIDER:NAME; "
 	     ":u "
 	     "and :k behind it;\nfollowers are counted at each sample (`perfwind list`).  Again: a "
 	     "second\nprofile in the same trace (report --event)"),

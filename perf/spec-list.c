@@ -72,7 +72,8 @@ static bool counts_in_software(const char *event)
 
 bool perf_spec_is_point(const char *event)
 {
-	static const char *const probes[] = {"kprobe:", "kretprobe:", "uprobe:", "uretprobe:"};
+	static const char *const probes[] = {
+		"kprobe:", "kretprobe:", "uprobe:", "uretprobe:", "usdt:"};
 	size_t len = strcspn(event, ","), colon = strcspn(event, ":,"),
 	       slash = strcspn(event, "/,");
 	char rest[SPEC_EVENT_MAX];

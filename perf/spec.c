@@ -18,6 +18,7 @@
 #include "perf/gate.h"
 #include "perf/spec.h"
 #include "perf/spec-elf.h"
+#include "perf/spec-usdt.h"
 
 enum { SPEC_PATH_MAX = 4096, SPEC_FILE_MAX = 64 << 10 };
 
@@ -616,15 +617,15 @@ static int spec_pmu_parse(struct spec_parser *parser, const char *pmu, const cha
  * perf_event_open(2), "dynamic PMU". */
 
 enum { SPEC_NOT_A_PROBE = 1 };
+#define USDT "usdt:"
 
 static const struct kind {
 	const char *prefix, *pmu;
 	bool user, ret;
 } kinds[] = {
-	{"kprobe:", "kprobe", false, false},
-	{"kretprobe:", "kprobe", false, true},
-	{"uprobe:", "uprobe", true, false},
-	{"uretprobe:", "uprobe", true, true},
+	{"kprobe:", "kprobe", false, false}, {"kretprobe:", "kprobe", false, true},
+	{"uprobe:", "uprobe", true, false},  {"uretprobe:", "uprobe", true, true},
+	{USDT, "uprobe", true, false},
 };
 
 /* Cuts ":MODIFIERS" off the end; only when a ':' is left before it if @need_colon: "uprobe:PATH:u"
@@ -696,6 +697,58 @@ static int parse_user(struct spec_parser *parser, char *what, struct perf_spec *
 	return 0;
 }
 
+struct usdt_search {
+	const char *provider, *name;
+	struct nearest *nearest;
+	struct usdt_probe found;
+};
+
+static int compare_usdt(void *arg, const struct usdt_probe *probe)
+{
+	struct usdt_search *search = arg;
+
+	if (!strcmp(probe->provider, search->provider) && !strcmp(probe->name, search->name)) {
+		search->found = *probe;
+		return 1;
+	}
+	nearest_offer(search->nearest, probe->name);
+	return 0;
+}
+
+/* "PATH:PROVIDER:NAME".  A probe that was inlined has several places: the first. */
+static int parse_usdt(struct spec_parser *parser, char *what, struct perf_spec *spec)
+{
+	char *name = strrchr(what, ':'), *provider = NULL;
+	struct nearest nearest = {0};
+	struct usdt_search search = {.nearest = &nearest};
+	int r;
+
+	if (name) {
+		*name++ = 0;
+		provider = strrchr(what, ':');
+	}
+	if (!provider || provider == what || !provider[1] || !*name)
+		return spec_error(parser, -EINVAL,
+				  "'%s': no file with this probe; usdt:PATH:PROVIDER:NAME names it",
+				  spec->name);
+	*provider++ = 0;
+	search.provider = provider;
+	nearest.wanted = search.name = name;
+	spec->probe_path = realpath(what, NULL);
+	r = spec->probe_path ? spec_usdt_each(spec->probe_path, compare_usdt, &search) : -errno;
+	if (r == 0)
+		return spec_error_nearest(parser, -ENOENT, &nearest, "usdt: %s has no probe %s:%s",
+					  what, provider, name);
+	if (r < 0)
+		return spec_error(parser, r, "usdt: %s: %s", what,
+				  r == -ENOEXEC ? "no ELF file" : strerror(-r));
+	spec->config2 = search.found.offset;
+	(void)snprintf(spec->usdt, sizeof(spec->usdt), "%s:%s", provider, name);
+	return search.found.semaphore ? spec_pmu_set(parser, "uprobe", "ref_ctr_offset",
+						     search.found.semaphore, spec)
+				      : 0;
+}
+
 static int spec_probe_parse(struct spec_parser *parser, const char *item, struct perf_spec *spec)
 {
 	const struct kind *kind = NULL;
@@ -713,8 +766,10 @@ static int spec_probe_parse(struct spec_parser *parser, const char *item, struct
 				  kind->pmu,
 				  kind->user ? "CONFIG_UPROBE_EVENTS" : "CONFIG_KPROBE_EVENTS");
 	(void)snprintf(what, sizeof(what), "%s", item + strlen(kind->prefix));
-	modifiers = cut_modifiers(what, kind->user);
-	r = kind->user ? parse_user(parser, what, spec) : parse_kernel(parser, what, spec);
+	modifiers = strcmp(kind->prefix, USDT) ? cut_modifiers(what, kind->user) : NULL;
+	r = !strcmp(kind->prefix, USDT) ? parse_usdt(parser, what, spec)
+	    : kind->user		? parse_user(parser, what, spec)
+					: parse_kernel(parser, what, spec);
 	if (r < 0)
 		return trace(r);
 	if (kind->ret) {
@@ -829,7 +884,8 @@ static size_t item_len(struct spec_parser *parser, const char *text)
 	char name[128];
 	uint32_t type;
 
-	if (strncmp(text, "uprobe:", 7) == 0 || strncmp(text, "uretprobe:", 10) == 0)
+	if (strncmp(text, "uprobe:", 7) == 0 || strncmp(text, "uretprobe:", 10) == 0 ||
+	    strncmp(text, USDT, strlen(USDT)) == 0)
 		return to_comma;
 	if (to_slash > to_comma || !text[to_slash] || to_slash >= sizeof(name))
 		return to_comma;

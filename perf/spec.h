@@ -18,7 +18,9 @@ struct perf_spec {
 	bool exclude_user, exclude_kernel, exclude_hv;
 	uint8_t precise_ip; /* the highest to try; the kernel's refusal lowers it */
 	enum perf_weight weight;
-	char *filter;	      /* tracepoints; owned; NULL: none */
+	char *filter; /* tracepoints; owned; NULL: none */
+	char usdt
+		[128]; /* "PROVIDER:NAME" of a static probe: its samples are marks too; "": it is none */
 	char *probe_path;     /* uprobe/kprobe PMU: what config1 points to; owned */
 	char tracepoint[128]; /* "GROUP:NAME" (a config's: as it stands there), empty when it is
 				 none */
@@ -36,6 +38,7 @@ struct perf_spec_env {
 /* Parses "EVENT[:MODIFIERS][,FOLLOWER...]": the first is sampled, the others are counted at each
  * sample. Events: cycles instructions cpu-clock ... ; GROUP:NAME or GROUP/NAME tracepoints; rHEX
  * raw; PMU/config=..,config1=../ and PMU/EVENT/; kprobe:FUNC[+OFF], uprobe:PATH:OFF or PATH:SYMBOL;
+ * usdt:PATH:PROVIDER:NAME;
  * modifiers u k h p pp ppp.
  * @ret_specs has room for @max.  On -EINVAL/-ENOENT/-EACCES *error (size @error_size) has one line
  * for the user, with the nearest names where there are some. */

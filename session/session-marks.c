@@ -449,6 +449,22 @@ static int turn_print(struct session_marks *m, uint64_t now)
 	return r < 0 ? trace(r) : 0;
 }
 
+/* ---- static probes ---- */
+
+int session_marks_sample(struct session *s, const struct sample_info *info)
+{
+	const struct perf_spec *spec = &s->options.specs[0];
+	const struct writer_track track = {.pid = info->pid, .tid = info->tid};
+
+	if (!spec->usdt[0])
+		return 0;
+	return trace(writer_track_event(s->writer, &track,
+					&(struct writer_track_event){.type = WRITER_INSTANT,
+								     .time = info->time,
+								     .category = "mark",
+								     .name = spec->usdt}));
+}
+
 /* ---- the session ---- */
 
 /* Marks and names that have come. */

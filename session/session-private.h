@@ -255,6 +255,8 @@ int session_waits_finish(struct session *session);
 /* session-marks.c: options.mark_rings.  Does nothing without. */
 int session_marks_make(struct session *session);
 int session_marks_tick(struct session *session);
+/* A sample of a static probe (perf_spec.usdt) is a mark too. */
+int session_marks_sample(struct session *session, const struct sample_info *info);
 /* A thread has ended, as the reader reports it. */
 void session_marks_exited(void *session, uint32_t pid, uint32_t tid, uint64_t time);
 /* The targets make no more marks: takes the last. */

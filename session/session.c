@@ -245,11 +245,14 @@ static int start_polling(struct session *s)
 
 static int take_outcome(struct session *s, const struct outcome *o)
 {
+	int r;
+
 	switch (o->kind) {
 	case OUTCOME_SAMPLE:
 		reader_answered(s->reader, &o->info);
 		session_deep_learn(s, o);
-		return session_waits_outcome(s, o);
+		r = session_waits_outcome(s, o);
+		return r < 0 ? trace(r) : session_marks_sample(s, &o->info);
 	case OUTCOME_WANT_MODULE:
 		return reader_want_module(s->reader, o->info.process, o->module);
 	case OUTCOME_WANT_MAPS:

@@ -4,6 +4,7 @@
 . "$(dirname "$0")/lib"
 
 mkdir "$TMP/user"
+ROOT_PROGRAMS=$(realpath "$PROGRAMS")
 USER_RUNS=()
 if [ "$(id -u)" = 0 ]; then
 	chmod 777 "$TMP/user" && chmod 711 "$TMP"
@@ -148,4 +149,20 @@ else
 		"$PERFWIND" report --by mark --json real.pftrace | "$PYTHON" -c 'import json, sys; assert {r["mark"] for r in json.load(sys.stdin)["rows"]} == {"from shell", "forged"}'; }
 	check report-during during
 	check systrace eval '"$PERFWIND" export --to systrace -o - real.pftrace | grep -qE "^ *[^ ]*-[0-9]+ +\( *[0-9]+\) \[[0-9]{3}\] \.\.\.1 +[0-9]+\.[0-9]{6}: tracing_mark_write: B\|[0-9]+\|from shell$"'
+fi
+
+# Static probes need root and uprobes.
+usdt() { local name=$1; shift; "$PERFWIND" record --no-daemon -e "usdt:$name" -o usdt.pftrace -- "$ROOT_PROGRAMS/usdt" 200 >usdt.out 2>usdt.err || { cat usdt.err; return 1; }; "$PYTHON" "$INTEGRATION/marks_events.py" usdt.pftrace >usdt.events; }
+listed() { "$PERFWIND" list --names "usdt:$ROOT_PROGRAMS/usdt" >usdt.list && grep -qx "usdt:$ROOT_PROGRAMS/usdt:test:watched" usdt.list && [ "$(wc -l <usdt.list)" = 2 ]; }
+check usdt-list listed
+if [ "$(id -u)" != 0 ] || [ ! -e /sys/bus/event_source/devices/uprobe ]; then
+	skip usdt "it needs root and CONFIG_UPROBE_EVENTS"
+else
+	check usdt usdt test:tick
+	ticks() { [ "$(grep -cx '!test:tick' usdt.events)" = "$(cut -d' ' -f1 usdt.out)" ] && grep -qx '[0-9]* 0' usdt.out; }
+	check usdt-marks ticks
+	check usdt-semaphore usdt test:watched
+	watched() { [ "$(grep -cx '!test:watched' usdt.events)" -gt 0 ] && ! grep -qx '[0-9]* 0' usdt.out; }
+	check usdt-watched watched
+	check usdt-unknown eval '"$PERFWIND" record --no-daemon -e "usdt:$ROOT_PROGRAMS/usdt:test:wached" -o n.pftrace -- true 2>&1 | grep -q "has no probe test:wached; did you mean watched?"'
 fi
