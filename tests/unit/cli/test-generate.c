@@ -131,8 +131,9 @@ static void test_completions(void **state)
 				     "libdw fp fp-copy' -- \"$cur\")); return ;;\n"));
 	/* values: of a choice, of a call, events, processes, none, files */
 	assert_non_null(strstr(
-		bash, "\t\t-t | --to) COMPREPLY=($(compgen -W 'html folded pprof str bin' -- "
-		      "\"$cur\")); return ;;\n"));
+		bash,
+		"\t\t-t | --to) COMPREPLY=($(compgen -W 'html folded pprof systrace str bin' -- "
+		"\"$cur\")); return ;;\n"));
 	assert_non_null(strstr(bash, "\t\t-e | --event) _perfwind_events; return ;;\n"));
 	assert_non_null(strstr(bash,
 			       "\t\t-p | --pid) COMPREPLY=($(compgen -W \"$(ps -eo pid=)\" -- "
@@ -143,7 +144,7 @@ static void test_completions(void **state)
 	assert_non_null(strstr(zsh, ":FILE:_files'"));
 	assert_non_null(strstr(fish,
 			       "from report' -l by -s b -x -a 'function process thread module "
-			       "cgroup pid reason' -d 'rows of the table"));
+			       "cgroup pid reason mark' -d 'rows of the table"));
 	assert_non_null(strstr(fish, "from record' -l output -s o -r -F -d 'the trace"));
 	assert_non_null(strstr(fish, "from record' -l frequency -s F -x -d 'samples"));
 	free(bash);
