@@ -122,7 +122,9 @@ static const struct script_function *code_at(struct python_walk *pw, uint64_t ad
 {
 	struct script_function *c = script_function_slot(pw->s, address);
 	bool known = c->serial == pw->s->serial && c->address == address;
-	uint64_t now = pw->w->snapshot->time, since = known ? c->since : now, sign = c->sign;
+	/* Samples of several threads or of a batch are not in the order of their times. */
+	uint64_t now = known ? max_u64(pw->w->snapshot->time, c->read_at) : pw->w->snapshot->time;
+	uint64_t since = known ? c->since : now, sign = c->sign;
 	uint64_t fresh = known ? (c->read_at - since) / CODE_FRESH_PART : 0;
 
 	if (known && now - c->read_at < min_u64(max_u64(fresh, CODE_FRESH_NS), CODE_FRESH_MOST_NS))
