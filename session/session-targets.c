@@ -84,13 +84,13 @@ static unsigned callchain_of(const struct session *s)
 	return frames;
 }
 
-/* No timer while they sleep (session-idle.c): not for waits, which are looked at while they last, and not where the
- * descriptors of the requester are counted. */
+/* No timer while they sleep (session-idle.c): not for waits, which are looked at while they last, and not in a
+ * daemon, which looks after its clients each 100 ms or so. */
 static bool may_sleep(const struct session_options *so)
 {
 	enum perf_weight weight = so->specs[0].weight;
 
-	return !so->waits && !so->raw && !so->poll_ms && !so->max_descriptors &&
+	return !so->waits && !so->raw && !so->poll_ms && !so->shared &&
 	       (weight == PERF_WEIGHT_TIME || weight == PERF_WEIGHT_CYCLES);
 }
 

@@ -37,7 +37,7 @@ enum {
 	 * a round trip to a helper process. */
 	CODE_FRESH_NS = 20000000,
 	CODE_FRESH_MOST_NS = 10000000000,
-	CODE_FRESH_PART = 8,
+	CODE_FRESH_PART = 4,
 };
 
 /* One stack. */
