@@ -315,6 +315,15 @@ static void test_code_reused(void **state)
 		assert_string_equal(said.name, "h");
 		assert_int_equal(python_lines(python, &py.memory, uw_frame_pc(before), note, &said),
 				 0);
+		/* A sample of an earlier time comes later: a third function is seen in time. */
+		f->snapshot.time -= NSEC_PER_SEC / 100;
+		run(f, SMALL);
+		py_set(&py, name + 24, 78, 8);
+		f->snapshot.time += NSEC_PER_SEC;
+		run(f, SMALL);
+		assert_int_not_equal(f->frames[1], now);
+		now = f->frames[1];
+		assert_int_equal(now, NAMED(p.f));
 		/* The object is gone: its samples keep what was read. */
 		py_set(&py, p.f + 8, 0, 8);
 		f->snapshot.time += NSEC_PER_SEC;
