@@ -19,7 +19,7 @@ struct open_function {
 	uint64_t address, site, sp, begin;
 	uint32_t stack; /* 0: not known */
 	uint8_t uncaught;
-	bool resumed;
+	bool resumed, gap;
 };
 
 struct thread {
@@ -153,6 +153,8 @@ static int close_one(const struct mark_functions *f, struct thread *t, size_t i,
 {
 	int r = 0;
 
+	if (how == MARK_FUNCTION_LEFT && t->open[i].gap)
+		how = MARK_FUNCTION_LOST;
 	for (size_t above = t->n; --above > i && r >= 0;) {
 		r = give(f, t, &t->open[above], time, MARK_FUNCTION_RETURNED);
 		t->open[above].begin = time + above - i;
@@ -264,6 +266,14 @@ int mark_functions_leave(struct mark_functions *f, const struct mark_function *a
 			      at->uncaught > t->open[found].uncaught ? MARK_FUNCTION_LEFT
 								     : MARK_FUNCTION_RETURNED);
 	return r < 0 ? trace(r) : 0;
+}
+
+void mark_functions_gap(struct mark_functions *f, uint32_t tid)
+{
+	struct thread *t = table_pointer(&f->threads, tid);
+
+	for (size_t i = 0; t && i < t->n; i++)
+		t->open[i].gap = true;
 }
 
 static int end_thread(const struct mark_functions *f, struct thread *t, uint64_t time)

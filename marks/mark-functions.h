@@ -12,6 +12,7 @@
 enum mark_functions_end {
 	MARK_FUNCTION_RETURNED,
 	MARK_FUNCTION_LEFT, /* by an exception or longjmp(): the end is the time of the thread's latest mark */
+	MARK_FUNCTION_LOST,  /* as LEFT, but its end may be among marks that were lost */
 	MARK_FUNCTION_ENDED, /* with its thread, program or recording */
 };
 struct mark_function_slice {
@@ -45,6 +46,8 @@ int mark_functions_enter(struct mark_functions *functions, const struct mark_fun
 int mark_functions_leave(struct mark_functions *functions, const struct mark_function *at);
 /* [@start, @end) is a stack of its own from now on. */
 int mark_functions_stack(struct mark_functions *functions, uint64_t start, uint64_t end);
+/* Marks of this thread were lost. */
+void mark_functions_gap(struct mark_functions *functions, uint32_t tid);
 int mark_functions_thread_end(struct mark_functions *functions, uint32_t tid, uint64_t time);
 /* Closes all at the time of each thread's latest mark. */
 int mark_functions_end(struct mark_functions *functions);

@@ -167,15 +167,16 @@ static uint32_t find_mark(const struct mark_ring *ring, uint32_t from, uint32_t 
 	return from;
 }
 
-/* Up to mark number @number. */
-static void count_gap(struct mark_ring *ring, struct slot *s, uint32_t number)
+/* Up to mark number @number.  Is there one? */
+static bool count_gap(struct mark_ring *ring, struct slot *s, uint32_t number)
 {
 	uint32_t gap = number - s->number;
 
 	if (gap >= UINT32_MAX / 2) /* behind: a claim that makes no sense */
-		return;
+		return false;
 	ring->counts.lost += gap;
 	s->number = number;
+	return gap;
 }
 
 static int give(struct mark_ring *ring, struct slot *s, uint32_t at, uint32_t words,
@@ -196,7 +197,7 @@ static int give(struct mark_ring *ring, struct slot *s, uint32_t at, uint32_t wo
 		ring->room->name[i] = word(ring, at + MARKS_MARK_WORDS + i);
 	/* Two functions have 8 bytes that are no text. */
 	m.len = m.kind == MARKS_ENTER || m.kind == MARKS_LEAVE ? n * 8 : strnlen(m.name, n * 8);
-	count_gap(ring, s, (uint32_t)(word(ring, at + 2) >> 32));
+	m.gap = count_gap(ring, s, (uint32_t)(word(ring, at + 2) >> 32));
 	s->number++;
 	ring->counts.marks++;
 	return mark(arg, &m);
@@ -276,7 +277,7 @@ static int read_news(struct mark_ring *ring, size_t i, const struct marks_slot *
 		s->stuck = 0;
 	s->position = at;
 	if (at == head)
-		count_gap(ring, s, (uint32_t)(state->head >> 32));
+		(void)count_gap(ring, s, (uint32_t)(state->head >> 32));
 	return r < 0 ? trace(r) : 0;
 }
 

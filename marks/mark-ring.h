@@ -13,6 +13,7 @@
 struct mark_ring_mark {
 	enum marks_kind kind;
 	uint8_t flags;
+	bool gap; /* marks of this thread were lost before it */
 	uint64_t time;
 	uint32_t tid;
 	uint64_t value, extra;

@@ -113,6 +113,7 @@ static int write_slice(struct session_marks *m, const struct waiting_slice *w, c
 	static const char *const categories[] = {
 		[MARK_FUNCTION_RETURNED] = "function",
 		[MARK_FUNCTION_LEFT] = "function-left",
+		[MARK_FUNCTION_LOST] = "function-lost",
 		[MARK_FUNCTION_ENDED] = "function-ended",
 	};
 	const struct writer_slice slice = {.pid = w->program->pid,
@@ -264,6 +265,8 @@ static int function_mark(struct session_marks *m, uint32_t pid, uint32_t tid,
 		memcpy(&at.site, mark->name, sizeof(at.site));
 	if (mark->len >= 2 * sizeof(at.site))
 		memcpy(&at.frame, mark->name + sizeof(at.site), sizeof(at.frame));
+	if (mark->gap)
+		mark_functions_gap(p->functions, tid);
 	if (mark->kind == MARKS_ENTER)
 		r = mark_functions_enter(p->functions, &at);
 	else if (mark->kind == MARKS_LEAVE)

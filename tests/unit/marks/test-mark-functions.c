@@ -313,6 +313,26 @@ static void coroutines(void **state)
 	(void)mark_functions_free(f);
 }
 
+/* No exception left a function with an end that was lost. */
+static void lost_end(void **state)
+{
+	struct seen s = {0};
+	struct mark_functions *f = begin(&s, 0);
+
+	(void)state;
+	now = 0;
+	enter(f, 'm', STACK - 100);
+	enter(f, 'a', STACK - 200);
+	mark_functions_gap(f, 1);
+	mark_functions_gap(f, 2);
+	enter(f, 'b', STACK - 150);
+	enter(f, 'c', STACK - 250);
+	leave(f, 'm', STACK - 100);
+	assert_int_equal(s.slices[0].how, MARK_FUNCTION_LOST);
+	expect(&s, "a c! b! m");
+	(void)mark_functions_free(f);
+}
+
 static void thread_end(void **state)
 {
 	struct seen s = {0};
@@ -401,6 +421,7 @@ int main(void)
 		cmocka_unit_test(exception_reported),
 		cmocka_unit_test(alternate_stack),
 		cmocka_unit_test(coroutines),
+		cmocka_unit_test(lost_end),
 		cmocka_unit_test(thread_end),
 		cmocka_unit_test(min_duration),
 		cmocka_unit_test(bounds),

@@ -104,7 +104,7 @@ struct seen {
 	size_t n;
 	char names[64][32];
 	uint64_t times[64];
-	uint32_t tid;
+	uint32_t tid, gaps;
 };
 
 static int see(void *arg, const struct mark_ring_mark *mark)
@@ -117,6 +117,7 @@ static int see(void *arg, const struct mark_ring_mark *mark)
 		s->times[s->n] = mark->time;
 	}
 	s->tid = mark->tid;
+	s->gaps += mark->gap;
 	s->n++;
 	return 0;
 }
@@ -188,6 +189,7 @@ static void overwritten(void **state)
 {
 	struct target t = usual_target();
 	struct mark_ring *ring = reader_of(&t);
+	struct seen s;
 	size_t n;
 
 	(void)state;
@@ -195,7 +197,9 @@ static void overwritten(void **state)
 	assert_int_equal(read_all(ring).n, 1);
 	for (int i = 0; i < 3 * MARKS_RING_WORDS / 6 + 5; i++)
 		put(&t, 0, MARKS_INSTANT, "x");
-	n = read_all(ring).n;
+	s = read_all(ring);
+	n = s.n;
+	assert_int_equal(s.gaps, 1);
 	assert_true(n <= MARKS_RING_WORDS / 6 && n >= MARKS_RING_WORDS / 6 - 1);
 	assert_int_equal(counts(ring).lost + n, 3 * MARKS_RING_WORDS / 6 + 5);
 	((struct marks_head *)(void *)t.memory)->lost = 7;
