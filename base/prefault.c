@@ -8,9 +8,12 @@
 #include "base/prefault.h"
 
 enum {
-	POPULATE_WRITE = 23,
-	/* MADV_POPULATE_WRITE, 5.14 */ LARGEST = 256 << 20,
-	STACK = 256 << 10
+	POPULATE_WRITE = 23, /* MADV_POPULATE_WRITE, 5.14 */
+	LARGEST = 256 << 20,
+	STACK = 256 << 10,
+	LARGE = 512 << 10, /* an allocation of more has pages of its own, and gives them back */
+	KEPT = 64 << 20,   /* free memory at the end of the heap that is kept */
+	PIECE = 64 << 10,
 };
 
 void prefault_one_heap(void)
@@ -19,8 +22,8 @@ void prefault_one_heap(void)
 	(void)mallopt(M_ARENA_MAX, 1);
 #endif
 #ifdef M_TRIM_THRESHOLD
-	(void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
-	(void)mallopt(M_TRIM_THRESHOLD, 1 << 30);
+	(void)mallopt(M_MMAP_THRESHOLD, LARGE);
+	(void)mallopt(M_TRIM_THRESHOLD, KEPT);
 #endif
 }
 
@@ -42,16 +45,29 @@ static bool is_own_data(const char *line, uintptr_t *ret_from, size_t *ret_len)
 	return true;
 }
 
+/* In pieces: a larger one would get pages of its own, which go back to the kernel. */
+static void grow_heap(size_t bytes)
+{
+	void *list = NULL, *piece;
+
+	for (size_t i = 0; i < bytes / PIECE && (piece = malloc(PIECE)); i++) {
+		memset(piece, 1, PIECE);
+		memcpy(piece, &list, sizeof(list));
+		list = piece;
+	}
+	for (; list; list = piece) {
+		memcpy(&piece, list, sizeof(piece));
+		free(list);
+	}
+}
+
 void prefault_heap(size_t bytes)
 {
-	char *volatile more = malloc(bytes);
 	_cleanup_(freep) char *maps = NULL;
 	uintptr_t from;
 	size_t len;
 
-	if (more)
-		memset(more, 1, bytes);
-	free(more);
+	grow_heap(bytes);
 	if (read_file("/proc/self/maps", 1 << 20, &maps, NULL) < 0)
 		return;
 	for (const char *line = maps; line && *line; line = strchr(line, '\n')) {

@@ -6,7 +6,8 @@
 
 #include "base/util.h"
 
-/* Before other threads are made: all of them allocate from one heap, which gives nothing back to the kernel. */
+/* Before other threads are made: all of them allocate from one heap, which keeps what is freed; large allocations
+ * (512 KiB) have pages of their own. */
 void prefault_one_heap(void);
 /* Touches @bytes more of that heap, for allocations later, and writes to all pages of the heap, data, the libraries' data and the
  * upper 256 KiB of stacks, so that none is shared with a child any more.  Locks them as far as RLIMIT_MEMLOCK allows.  After

@@ -7,7 +7,7 @@
 #include "base/prefault.h"
 #include "tests/unit/cmocka.h"
 
-enum { RESERVE = 4 << 20, PIECE = 64 << 10, PIECES = 32 };
+enum { RESERVE = 4 << 20, SHARED = 256 << 10, PIECE = 64 << 10, PIECES = 32 };
 
 static long faults(void)
 {
@@ -26,10 +26,10 @@ static int faults_of_allocations(void)
 	pid_t child;
 
 	prefault_one_heap();
-	old = malloc(1 << 20); /* below the reserve, and shared with the child */
+	old = malloc(SHARED); /* below the reserve, and shared with the child */
 	if (!old || pipe(fds) < 0)
 		return 254;
-	memset(old, 1, 1 << 20);
+	memset(old, 1, SHARED);
 	child = fork();
 	if (!child) {
 		(void)close(fds[1]);
@@ -37,7 +37,7 @@ static int faults_of_allocations(void)
 	}
 	prefault_heap(RESERVE);
 	before = faults();
-	memset(old, 2, 1 << 20);
+	memset(old, 2, SHARED);
 	for (size_t i = 0; i < PIECES; i++) {
 		pieces[i] = malloc(PIECE);
 		if (!pieces[i])
@@ -64,7 +64,7 @@ static void test_no_faults(void **state)
 		_exit(faults_of_allocations());
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_true(WIFEXITED(status));
-	/* 256 pages of `old` and 512 of the pieces; the stack may need one or two. */
+	/* 64 pages of `old` and 512 of the pieces; the stack may need one or two. */
 	assert_in_range(WEXITSTATUS(status), 0, 20);
 }
 
