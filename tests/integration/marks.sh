@@ -107,7 +107,7 @@ check flood record flood -- "$PROGRAMS/marks" flood
 flood() {
 	local lost
 	lost=$(sed -n 's/.* \([0-9]*\) marks are lost.*/\1/p' flood.err)
-	[ $((${lost:-0} + $(grep -cxF '!flood' flood.events))) = 6000000 ] || { cat flood.err; return 1; }
+	[ $((${lost:-0} + $(grep -cxF '!flood' flood.events))) = 1200000 ] || { cat flood.err; return 1; }
 }
 check each-loss-is-counted flood
 cat >"$TMP/user/both.sh" <<-END

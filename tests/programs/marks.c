@@ -4,7 +4,7 @@
  *   fork     a child's marks, also after vfork() and exec
  *   threads  400 threads, 10 at a time, one slice each
  *   signal   marks in a handler that interrupts marks
- *   flood    as many as it can for half a second
+ *   flood    as many as it can
  *   hostile  writes into its own ring: other threads' numbers, other times, damaged marks, any heads */
 #include <fcntl.h>
 #include <pthread.h>
@@ -191,7 +191,7 @@ static int signals(void)
 
 static void *flood_thread(void *arg)
 {
-	for (int i = 0; i < 3000000; i++)
+	for (int i = 0; i < 600000; i++)
 		perfwind_instant(PERFWIND_DEFAULT, "flood");
 	return arg;
 }
