@@ -93,6 +93,7 @@ static const uint8_t eh_frame[] = {
 };
 
 static int dump;
+static uint64_t n_loads; /* each load has a number of its own */
 
 static void put(const void *data, size_t len)
 {
@@ -123,7 +124,7 @@ static void put_load(const char *name, void *at)
 	const uint64_t address = (uint64_t)(uintptr_t)at;
 	const uint64_t unwinding[] = {sizeof(eh_frame), 0, sizeof(eh_frame)};
 	const uint64_t load[] = {(uint64_t)getpid() << 32 | (uint32_t)getpid(), address, address,
-				 SIZE, 1};
+				 SIZE, ++n_loads};
 	char more[64] = {0};
 
 	put_record(UNWINDING, unwinding, sizeof(unwinding), eh_frame, sizeof(eh_frame));
@@ -139,7 +140,7 @@ static void put_move(void *from, void *to)
 				 (uint64_t)(uintptr_t)from,
 				 (uint64_t)(uintptr_t)to,
 				 SIZE,
-				 1};
+				 n_loads};
 
 	put_record(MOVE, move, sizeof(move), "", 0);
 }
