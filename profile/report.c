@@ -47,7 +47,8 @@ static int report_flush(struct report *report, bool all)
 		return fail(-ENOMEM);
 	if (len < FLUSH && !all)
 		return 0;
-	(void)fwrite(report->out.data, 1, len, report->file);
+	if (len)
+		(void)fwrite(report->out.data, 1, len, report->file);
 	report->written += len;
 	report->out.len = 0;
 	return fold_limit(&report->fold, report->written, MAX_TEXT, "bytes of text");
