@@ -3,7 +3,10 @@
 
 #include "symbols/vm-memory.h"
 
-enum { SCRIPT_NAME_ROOM = 520, SCRIPT_TEXT_ROOM = 2 * SCRIPT_NAME_ROOM + 2 }; /* two names and "::" */
+enum {
+	SCRIPT_NAME_ROOM = 520,
+	SCRIPT_TEXT_ROOM = 2 * SCRIPT_NAME_ROOM + 2
+}; /* two names and "::" */
 
 struct script_text {
 	char function[SCRIPT_TEXT_ROOM]; /* Class::method */
