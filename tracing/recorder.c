@@ -259,7 +259,8 @@ static void serve(void *arg)
 		sink_fd_restart(c->file,
 				-1); /* closes it: the file is whole when the answer arrives */
 		c->answer.kind = ANSWER_RESULT;
-		(void)!write(c->requests, &c->answer, offsetof(struct recorder_answer, packet));
+		(void)send(c->requests, (const uint8_t *)&c->answer,
+			   offsetof(struct recorder_answer, packet), MSG_NOSIGNAL);
 	}
 }
 
