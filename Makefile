@@ -122,7 +122,7 @@ $(O)/session/rights-filter.o: $(O)/session/rights-programs.h
 # maps' layout from (.BTF).
 machine = $(shell $(CC) -dumpmachine)
 BPF_FLAGS = -target bpf -mcpu=v2 -O2 -g -Wall -Wextra -Werror -D__TARGET_ARCH_$(if $(filter aarch64%,$(machine)),arm64,x86) \
-	-idirafter /usr/include/$(machine) -I. -MMD -MP
+	-idirafter /usr/include/$(subst -pc-,-,$(machine)) -I. -MMD -MP
 $(O)/perf/at-sample.bpf.o: perf/at-sample.bpf.c
 	@mkdir -p $(@D)
 	$(call say,BPF,$@)$(if $(BPF_CC),$(BPF_CC) $(BPF_FLAGS) -c -o $@ $<,: >$@)

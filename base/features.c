@@ -52,10 +52,12 @@ const char *feature_words(enum feature feature, bool has)
 				      "(Landlock is of Linux 5.13)",
 				      "processes that parse have no file system (Landlock)"},
 		[FEATURE_BPF] =
-			{"deep stacks and Python frames are read from memory shortly after the "
+			{"deep stacks and frames of interpreters are read from memory shortly "
+			 "after the "
 			 "sample "
 			 "(no BPF program: root, or CAP_BPF and CAP_PERFMON, and Linux 5.8)",
-			 "deep stacks and Python frames are copied at the moment of the sample "
+			 "deep stacks and frames of interpreters are copied at the moment of the "
+			 "sample "
 			 "(BPF)"},
 	};
 

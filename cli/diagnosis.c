@@ -313,16 +313,17 @@ static void judge_bpf(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	if (no_events(d, f))
 		return;
-	SAY(what, d->features.has[FEATURE_BPF] ? "BPF programs are permitted: stacks deeper than "
-						 "64 KiB and Python frames are copied at the "
-						 "sample"
-					       : "no BPF programs");
+	SAY(what, d->features.has[FEATURE_BPF]
+			  ? "BPF programs are permitted: stacks deeper than "
+			    "64 KiB and frames of interpreters are copied at the "
+			    "sample"
+			  : "no BPF programs");
 	if (d->features.has[FEATURE_BPF])
 		return;
 	f->state = DOCTOR_PARTLY;
-	SAY(cost,
-	    "stacks deeper than 64 KiB and Python frames are read from memory shortly after the "
-	    "sample: some are cut, or guessed");
+	SAY(cost, "stacks deeper than 64 KiB and frames of interpreters are read from memory "
+		  "shortly after the "
+		  "sample: some are cut, or guessed");
 	SAY(hint, d->root ? "none here: the kernel is older than 5.8, or a container refuses bpf()"
 			  : "run as root, or with CAP_BPF and CAP_PERFMON");
 }
