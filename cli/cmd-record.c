@@ -622,6 +622,7 @@ static void print_verdict(struct record *rec)
 	verdict.print_more = more_print;
 	verdict.unwritten = verdict_unwritten(&summary, rec->sink, more_emitted(&rec->more));
 	verdict.complete = rec->ended == 0;
+	verdict.switched = rec->args.switch_output;
 	verdict_show(&verdict, rec->args.json);
 }
 
@@ -749,6 +750,8 @@ static int prepare(struct record *rec)
 		r = flight_watch(rec->flight, &rec->loop, flush, rec);
 	if (rec->args.armed)
 		flight_arm(rec->flight, sample);
+	if (r >= 0 && rec->args.switch_output)
+		flight_switch(rec->flight, rec->args.switch_ns);
 	if (r < 0)
 		return r;
 	if (rec->args.delay_ms > 0)

@@ -51,6 +51,9 @@ struct flight {
 	int (*sample)(void *arg, bool on); /* NULL: not armed */
 	struct loop_timer armed;	   /* until it is off again */
 	bool running;
+	uint64_t our_last_ns; /* of our own files: 0, or RECORDER_NEXT */
+	uint64_t switch_ns;
+	struct loop_timer switches;
 	struct flight_collect collect;
 	struct sink *running_sink; /* the recorder's, while something is collected; NULL */
 	struct system_counters *counters;
@@ -65,6 +68,16 @@ struct flight {
 	char name[PATH_MAX];
 };
 
+static void report_gap(const struct flight *f)
+{
+	if (f->our_last_ns == RECORDER_NEXT && recorder_had_gap(f->recorder))
+		log_info("the memory of the recorder was too small for the time since the file "
+			 "before: the "
+			 "first samples of this one are lost (hint: --flight-recorder SIZE, or a "
+			 "shorter "
+			 "--switch-output)");
+}
+
 /* ---- the end ---- */
 
 int flight_end(struct flight *f)
@@ -76,7 +89,8 @@ int flight_end(struct flight *f)
 	f->running = false;
 	f->running_sink = NULL;
 	if (r >= 0)
-		r = recorder_end(f->recorder, file, &result);
+		r = recorder_end(f->recorder, file, f->our_last_ns, &result);
+	report_gap(f);
 	f->sink->bytes = result.bytes;
 	f->sink->written = result.written;
 	return r < 0 ? trace(r) : 0;
@@ -164,6 +178,8 @@ static void report(void *arg, const struct recorder_result *result)
 		log_info("snapshot: %s samples, %lu KiB: %s",
 			 text_count(result->written.samples, samples), result->bytes >> 10,
 			 f->name);
+	if (f->last_ns == RECORDER_NEXT && !result->error)
+		report_gap(f);
 	answer_clients(f, result);
 	f->file = fd_close(f->file);
 	f->state = IDLE;
@@ -228,7 +244,17 @@ static int signalled(struct loop_source *source, uint32_t events)
 	while (signals_next(source))
 		any = true;
 	if (any && f->state == IDLE && f->running)
-		begin_snapshot(f, -1, 0, clock_ns(CLOCK_MONOTONIC));
+		begin_snapshot(f, -1, f->our_last_ns, clock_ns(CLOCK_MONOTONIC));
+	return 0;
+}
+
+/* While a snapshot is made: the next time, without a gap. */
+static int switch_due(struct loop_timer *timer)
+{
+	struct flight *f = container_of(timer, struct flight, switches);
+
+	if (f->state == IDLE && f->running)
+		begin_snapshot(f, -1, f->our_last_ns, clock_ns(CLOCK_MONOTONIC));
 	return 0;
 }
 
@@ -441,8 +467,16 @@ int flight_watch(struct flight *f, struct loop *loop,
 	listen_for_clients(f);
 	r = loop_timer_add(loop, &f->armed, 0, 0, armed_passed);
 	if (r >= 0)
+		r = loop_timer_add(loop, &f->switches, 0, 0, switch_due);
+	if (r >= 0)
 		r = start_collectors(f);
 	return r < 0 ? trace(r) : 0;
+}
+
+void flight_switch(struct flight *f, uint64_t every_ns)
+{
+	f->our_last_ns = RECORDER_NEXT;
+	f->switch_ns = every_ns;
 }
 
 void flight_arm(struct flight *f, int (*sample)(void *arg, bool on))
@@ -459,7 +493,7 @@ int flight_begin(struct flight *f)
 	prefault_heap(RESERVE);
 	f->running = true;
 	collect(f, !f->sample);
-	return 0;
+	return f->switch_ns ? trace(loop_timer_set(&f->switches, f->switch_ns, f->switch_ns)) : 0;
 }
 
 int flight_new(const char *path, const struct recorder_options *options,
@@ -476,7 +510,7 @@ int flight_new(const char *path, const struct recorder_options *options,
 		return fail(-ENOMEM);
 	f->path = path;
 	f->collect = *collect;
-	f->seconds.source.fd = f->armed.source.fd = -1;
+	f->seconds.source.fd = f->armed.source.fd = f->switches.source.fd = -1;
 	f->signals.fd = f->listener.fd = f->file = -1;
 	for (size_t i = 0; i < CLIENTS; i++) {
 		f->clients[i].source.fd = -1;
@@ -507,6 +541,7 @@ struct flight *flight_free(struct flight *f)
 	if (f->loop) {
 		stop_collectors(f);
 		loop_timer_remove(f->loop, &f->armed);
+		loop_timer_remove(f->loop, &f->switches);
 		fd = f->listener.fd;
 		loop_remove(f->loop, &f->listener);
 		(void)fd_close(fd);

@@ -4,7 +4,7 @@
  *   perfwind snapshot (flight-protocol.h) ────┴─► cut ─► flush ─► FILE-1.pftrace ..., or the client's file
  *   end of the recording ──────────────────────────────────────► FILE
  *
- * Requests while a snapshot is made get that one. */
+ * Requests while a snapshot is made get that one.  With flight_switch() each of our files goes on where the one before it ends. */
 #pragma once
 
 #include "base/loop.h"
@@ -32,6 +32,9 @@ int flight_watch(struct flight *flight, struct loop *loop,
 /* Before flight_begin(): nothing is collected until a client asks for it; then for the time that it gives, by @sample,
  * with the @arg of flight_watch().  -errno of @sample goes to the client. */
 void flight_arm(struct flight *flight, int (*sample)(void *arg, bool on));
+/* Before flight_begin(): files of our own have what came since the one before, and the trace the rest.  @every_ns: a file each
+ * time it passes; 0: at SIGUSR2 only. */
+void flight_switch(struct flight *flight, uint64_t every_ns);
 /* The session has written its head. */
 int flight_begin(struct flight *flight);
 /* After the last packet: writes the trace with its end mark, and sets `bytes` and `written` of the sink to those of

@@ -165,6 +165,27 @@ static int set_flight(void *to, const char *value)
 	return -EINVAL;
 }
 
+static bool is_switch(const char *word)
+{
+	uint64_t ns;
+
+	return !strcmp(word, "signal") || duration_parse(word, NULL, &ns) == 0;
+}
+
+static int set_switch(void *to, const char *value)
+{
+	struct record_args *args = to;
+
+	args->switch_output = true;
+	if (!value || !strcmp(value, "signal") ||
+	    (duration_parse(value, NULL, &args->switch_ns) == 0 && args->switch_ns))
+		return 0;
+	log_error("record: --switch-output=%.64s: it is a time (30s; units: " DURATION_UNITS
+		  ") or signal (SIGUSR2); --max-size SIZE ends a recording by the size of its file",
+		  value);
+	return -EINVAL;
+}
+
 static int set_collect(void *to, const char *value)
 {
 	struct record_args *args = to;
@@ -297,6 +318,15 @@ static const struct option_def defs[] = {
 	     "both (8M,10min), and write the trace at the end; `perfwind snapshot` or SIGUSR2 "
 	     "writes "
 	     "them to FILE-1.pftrace, -2 ... while it records"),
+	{.name = "switch-output",
+	 .type = OPTION_CALL,
+	 .argument = "TIME|signal",
+	 .call = set_switch,
+	 .accepts = is_switch,
+	 .help = "further files: what was recorded since the file before goes to FILE-1.pftrace, "
+		 "-2 "
+		 "... each TIME (30s), or at SIGUSR2, and the rest to FILE; it is kept in memory "
+		 "until then (64M, or the SIZE of --flight-recorder)"},
 	CALL("collect", 0, "LIST", set_collect,
 	     "with --flight-recorder: also tasks (CPU time, wait, I/O, memory, cgroup of each task "
 	     "at a snapshot, and at its end), system (load, pressure, memory, disks, CPU times, "
@@ -429,9 +459,6 @@ static const struct option_def foreign[] = {
 		"branch records are not recorded; stacks are whole without them"),
 	REFUSED("branch-filter", 'j', "FILTER",
 		"branch records are not recorded; stacks are whole without them"),
-	REFUSED("switch-output", 0, NULL,
-		"a trace is one file: --max-size SIZE ends it, and `record -d SECONDS` in a loop "
-		"makes several"),
 	REFUSED("overwrite", 0, NULL, "--flight-recorder SIZE keeps the latest samples"),
 	{0},
 };
@@ -531,7 +558,8 @@ static int flight_check(const struct record_args *args, bool command)
 		return -EINVAL;
 	}
 	if (args->max_bytes || !strcmp(args->output, "-")) {
-		log_error("--flight-recorder and %s exclude each other",
+		log_error("%s and %s exclude each other",
+			  args->switch_output ? "--switch-output" : "--flight-recorder",
 			  args->max_bytes ? "--max-size" : "-o -");
 		return -EINVAL;
 	}
@@ -672,6 +700,8 @@ int record_args_check(struct record_args *args, bool command)
 		args->output = DEFAULT_TRACE;
 	if (!args->socket)
 		args->socket = CONTROL_SOCKET;
+	if (args->switch_output && !args->flight_bytes)
+		args->flight_bytes = RECORDER_BYTES_USUAL;
 	if (more_check(args) < 0 || waits_check(args) < 0 || flight_check(args, command) < 0)
 		return -EINVAL;
 	if (args->json && !strcmp(args->output, "-")) {

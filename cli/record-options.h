@@ -22,6 +22,8 @@ struct record_args {
 	bool rate_given; /* -F or -c */
 	uint64_t frequency, period, max_bytes, ring_bytes;
 	uint64_t flight_bytes, flight_ns; /* 0: not given */
+	bool switch_output;
+	uint64_t switch_ns; /* 0: at SIGUSR2 only */
 	struct flight_collect collect;
 	uint64_t mark_categories, min_duration_ns; /* of --marks */
 	double duration, delay_ms;

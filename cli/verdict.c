@@ -249,7 +249,8 @@ void verdict_print(const struct verdict *v, FILE *out)
 		fprintf(out, ", one each %s", text_count(v->period, n));
 	fprintf(out, ")");
 	if (v->unwritten)
-		fprintf(out, "; %s more are not in the file", text_count(v->unwritten, n));
+		fprintf(out, "; %s more are %s", text_count(v->unwritten, n),
+			v->switched ? "in the files before it" : "not in the file");
 	fprintf(out, "\n");
 	print_accounted(s, out);
 	print_waits(a, out);

@@ -14,6 +14,7 @@ struct verdict {
 	const struct import_damage *damage; /* of an import; else NULL */
 	uint64_t unwritten;		    /* samples of the summary that are not in the file */
 	bool complete;			    /* the file has its end mark */
+	bool switched;			    /* those samples are in earlier files */
 	/* Further events of the file: lines, or ",KEY:VALUE" of the object.  NULL: none. */
 	const struct record_more *more;
 	void (*print_more)(const struct record_more *more, bool json, FILE *out);

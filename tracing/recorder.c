@@ -50,7 +50,10 @@ struct recorder {
 	pid_t child; /* 0: none */
 	/* Of the snapshot in progress. */
 	bool sealed;
-	uint64_t cut; /* options.clock */
+	uint64_t cut;			/* options.clock */
+	uint64_t sealed_at;		/* the buffer's position of the cut */
+	uint64_t next_since, next_from; /* of RECORDER_NEXT: a time, and the position of its cut */
+	bool gap;
 	void (*done)(void *arg, const struct recorder_result *result);
 	void *arg;
 	/* In pw-snapshot, and in recorder_end(). */
@@ -141,7 +144,7 @@ static int write_out(struct recorder *c, const struct trace_buffer_range *range,
 	return r < 0 ? trace(r) : 0;
 }
 
-static void set_times(const struct recorder *c, uint64_t cut, uint64_t last_ns,
+static void set_times(struct recorder *c, uint64_t cut, uint64_t last_ns,
 		      struct trace_buffer_range *range)
 {
 	uint64_t most = c->options.max_ns ? c->options.max_ns : UINT64_MAX;
@@ -149,16 +152,24 @@ static void set_times(const struct recorder *c, uint64_t cut, uint64_t last_ns,
 	most = min_u64(most, last_ns ? last_ns : UINT64_MAX);
 	range->since = cut - min_u64(most, cut);
 	range->until = UINT64_MAX;
+	if (last_ns != RECORDER_NEXT)
+		return;
+	/* Both ends of a range are included. */
+	range->since = c->next_since;
+	c->next_since = cut + 1;
+	c->gap = range->from > c->next_from;
+	c->next_from = c->sealed_at;
 }
 
-int recorder_end(struct recorder *c, struct sink *file, struct recorder_result *ret_result)
+int recorder_end(struct recorder *c, struct sink *file, uint64_t last_ns,
+		 struct recorder_result *ret_result)
 {
 	struct trace_buffer_range range;
 	int r;
 
 	c->running = false;
 	trace_buffer_range(c->buffer, &range);
-	set_times(c, clock_ns(c->options.clock), 0, &range);
+	set_times(c, clock_ns(c->options.clock), last_ns, &range);
 	r = make_outputs(c, file);
 	if (r >= 0)
 		r = write_out(c, &range, ret_result);
@@ -339,10 +350,19 @@ static int start_child(struct recorder *c)
 
 void recorder_seal(struct recorder *c)
 {
+	struct trace_buffer_range range;
+
 	trace_buffer_seal(c->buffer);
 	c->cut = clock_ns(c->options.clock);
+	trace_buffer_range(c->buffer, &range);
+	c->sealed_at = range.to;
 	c->sealed = true;
 	c->done = NULL;
+}
+
+bool recorder_had_gap(const struct recorder *c)
+{
+	return c->gap;
 }
 
 void recorder_cancel(struct recorder *c)

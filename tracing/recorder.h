@@ -50,10 +50,15 @@ int recorder_begin(struct recorder *recorder, struct loop *loop);
 /* The cut of a snapshot.  Before another one: recorder_write() and its result, or recorder_cancel(). */
 void recorder_seal(struct recorder *recorder);
 void recorder_cancel(struct recorder *recorder);
+/* As @last_ns: the samples since the cut of the latest snapshot that was made with it, each in one file. */
+#define RECORDER_NEXT (UINT64_MAX - 1)
 /* After recorder_seal() and a flush of the samples in flight.  Borrows @fd.  @last_ns: samples of this time before the cut;
  * 0: all.  @done: with the result, from the loop.  < 0: there will be none, and the recorder is as after recorder_cancel(). */
 int recorder_write(struct recorder *recorder, int fd, uint64_t last_ns,
 		   void (*done)(void *arg, const struct recorder_result *result), void *arg);
 
-/* After the last packet: writes all to @file in this process (consumed). */
-int recorder_end(struct recorder *recorder, struct sink *file, struct recorder_result *ret_result);
+/* After the last packet: writes all, or with RECORDER_NEXT the rest, to @file in this process (consumed). */
+int recorder_end(struct recorder *recorder, struct sink *file, uint64_t last_ns,
+		 struct recorder_result *ret_result);
+/* Had the latest RECORDER_NEXT lost packets, as the buffer is too small for the time between two files? */
+bool recorder_had_gap(const struct recorder *recorder);

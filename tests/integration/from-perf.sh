@@ -56,9 +56,11 @@ says two-first 0 '^Event +cpu-clock(:u)?; not shown .*: page-faults' report two.
 says two-second 0 '^Event +page-faults(:u)?; not shown .*: cpu-clock' report --event page-faults two.pftrace
 says two-no-loss 0 'no data was lost' losses two.pftrace
 says two-wrong 1 'unknown event' record -e cpu-clock -e no-such-event -o none.pftrace -- true
-exact switch-output-whole 2 record --switch-output -- true <<<"perfwind: record: --switch-output: a trace is one file: --max-size SIZE ends it, and \`record -d SECONDS\` in a loop makes several"
+says switch-output 0 'snapshot: [0-9,]+ samples, .*switch-1.pftrace' record --switch-output=200ms -F 4000 -o switch.pftrace -- "$PROGRAMS/recursion" 1
+says switch-output-more 0 'burn' report switch-2.pftrace
+says switch-output-rest 0 'Samples +[0-9]' report switch.pftrace
+says switch-output-size 2 'max-size SIZE' record --switch-output=100M -- true
 says note 0 'record: --stat: threads are always recorded apart' record -s -o s.pftrace -- true
-says switch-output 2 'max-size SIZE' record --switch-output -- true
 says max-size 0 'samples? in' record --max-size 4K -F 4999 -o max.pftrace -- "$PROGRAMS/recursion" 30
 says delay 0 'samples? in' record -D 300 -o delay.pftrace -- "$PROGRAMS/recursion" 1
 says delay-too-long 1 'exited before --delay' record -D 60000 -o none.pftrace -- true

@@ -140,7 +140,14 @@ static void test_options_of_perf(void **state)
 	bad(GIVEN("-t", "x"), "'x' is not one");
 	bad(GIVEN("-t", "2147483647"), "there is no such thread");
 	bad(GIVEN("-b", "-a"), "branch records are not recorded");
-	bad(GIVEN("--switch-output", "-a"), "--max-size SIZE ends it");
+	good(GIVEN("-a", "--switch-output"));
+	assert_true(args.switch_output && !args.switch_ns && args.flight_bytes);
+	good(GIVEN("-a", "--switch-output=30s", "--flight-recorder", "8M"));
+	assert_int_equal(args.switch_ns, 30 * NSEC_PER_SEC);
+	assert_int_equal(args.flight_bytes, 8 << 20);
+	good(GIVEN("--switch-output", "signal", "-p", "1"));
+	bad(GIVEN("--switch-output=100M", "-a"), "--max-size SIZE ends a recording");
+	bad(GIVEN("--switch-output", "--max-size", "1M", "-a"), "exclude each other");
 	bad(GIVEN("--off-cpu", "-e", "cycles", "-a"), "--off-cpu and --event exclude each other");
 	bad(GIVEN("--wall", "-c", "5", "-a"), "--wall and --count exclude each other");
 	bad(GIVEN("--off-cpu", "--wall", "-a"), "exclude each other");

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include "perf/pair.h"
@@ -137,6 +138,15 @@ static void test_refused(void **state)
 	assert_true(strstr(error, "no_such_field") || strstr(error, "tracefs"));
 }
 
+/* In a mount namespace of its own, so that tracefs is there whatever the machine has mounted. */
+static void mount_tracefs(void)
+{
+	if (geteuid() != 0 || unshare(CLONE_NEWNS) != 0 ||
+	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+	    mount("nodev", "/sys/kernel/tracing", "tracefs", 0, NULL) != 0)
+		print_message("no tracefs of its own: %s\n", strerror(errno));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -146,5 +156,6 @@ int main(void)
 		cmocka_unit_test(test_refused),
 	};
 
+	mount_tracefs();
 	return cmocka_run_group_tests_name("pair", tests, NULL, NULL);
 }

@@ -235,6 +235,42 @@ static void test_sealed(void **state)
 	finish(&f);
 }
 
+/* Files that go on where the one before ends; one where the buffer was too small. */
+static void test_next(void **state)
+{
+	struct recorder_result result;
+	struct fixture f;
+	struct sink *file;
+	uint32_t next = 1;
+	Pb__Trace *t;
+	int fd = memory(), copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+	(void)state;
+	start(&f, 0);
+	while (next <= 50)
+		put(&f, clock_ns(CLOCK_MONOTONIC), next++, false);
+	expect(snapshot(&f, RECORDER_NEXT), 1, 50);
+	assert_false(recorder_had_gap(f.recorder));
+	while (next <= 80)
+		put(&f, clock_ns(CLOCK_MONOTONIC), next++, false);
+	expect(snapshot(&f, 0), 1, 80); /* another kind of request */
+	expect(snapshot(&f, RECORDER_NEXT), 51, 80);
+	assert_false(recorder_had_gap(f.recorder));
+	while (f.in->bytes < 3 * SIZE)
+		put(&f, clock_ns(CLOCK_MONOTONIC), next++, false);
+	t = snapshot(&f, RECORDER_NEXT);
+	assert_true(recorder_had_gap(f.recorder));
+	assert_int_equal(t->packet[t->n_packet - 2]->perf_sample->pid, next - 1);
+	pb__trace__free_unpacked(t, NULL);
+	put(&f, clock_ns(CLOCK_MONOTONIC), next, false);
+	assert_int_equal(sink_fd_new(fd, &file), 0);
+	assert_int_equal(recorder_end(f.recorder, file, RECORDER_NEXT, &result), 0);
+	assert_false(recorder_had_gap(f.recorder));
+	expect(decode(copy), next, next);
+	(void)close(copy);
+	finish(&f);
+}
+
 static void test_failures(void **state)
 {
 	_cleanup_(fd_closep) int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
@@ -269,7 +305,7 @@ static void test_end(void **state)
 	for (uint32_t i = 1; i <= 100; i++)
 		put(&f, f.start, i, false);
 	assert_int_equal(sink_fd_new(fd, &file), 0);
-	assert_int_equal(recorder_end(f.recorder, file, &result), 0);
+	assert_int_equal(recorder_end(f.recorder, file, 0, &result), 0);
 	assert_int_equal(result.written.samples, 100);
 	expect(decode(copy), 1, 100);
 	(void)close(copy);
@@ -332,6 +368,7 @@ int main(void)
 		cmocka_unit_test(test_times),
 		cmocka_unit_test(test_bound_by_time),
 		cmocka_unit_test(test_sealed),
+		cmocka_unit_test(test_next),
 		cmocka_unit_test(test_failures),
 		cmocka_unit_test(test_end),
 #if FAIL_MALLOC
