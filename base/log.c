@@ -1,4 +1,5 @@
 /* log.c - see log.h.  One write() a line, so that lines of two threads never mix. */
+#include <stdatomic.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
@@ -24,16 +25,26 @@ static void clean(char *p, const char *end)
 	}
 }
 
+static atomic_bool live_line;
+
+void log_live_line(bool stands)
+{
+	atomic_store(&live_line, stands);
+}
+
 void log_print(enum log_level level, const char *format, ...)
 {
+	static const char clear[] = "\r\033[K", name[] = "perfwind: ";
 	int saved = errno;
-	char line[1024] = "perfwind: ";
-	const size_t prefix = strlen(line);
+	char line[1024];
+	size_t prefix;
 	va_list ap;
 	int n;
 
 	if (level > log_level)
 		return;
+	prefix = (size_t)snprintf(line, sizeof(line), "%s%s",
+				  atomic_exchange(&live_line, false) ? clear : "", name);
 	va_start(ap, format);
 	n = vsnprintf(line + prefix, sizeof(line) - prefix - 1, format, ap);
 	va_end(ap);

@@ -99,6 +99,28 @@ static const struct option_def defs[] = {
 	{0},
 };
 
+/* perf top's. */
+static const struct option_def foreign[] = {
+	IGNORED("g", 'g', NULL, NULL), /* stacks are always recorded */
+	IGNORED("call-graph", 0, "MODE", NULL),
+	{.name = "delay",
+	 .letter = 'd',
+	 .type = OPTION_TIME,
+	 .unit = "s",
+	 .argument = "SECONDS",
+	 .max = 3600,
+	 AT(interval)},
+	{.name = "hide_kernel_symbols", .letter = 'K', .type = OPTION_FLAG, AT(user_only)},
+	REFUSED("sort", 's', "KEY", "key t sorts, key s and --by KIND choose the rows"),
+	REFUSED("cpu", 'C', "LIST",
+		"`perfwind record -a -C LIST` and `perfwind report` show chosen CPUs"),
+	REFUSED("tid", 't', "TID",
+		"`perfwind record -t TID` and `perfwind report` show one thread"),
+	REFUSED("uid", 'u', "USER",
+		"`perfwind record -u USER` and `perfwind report` show one user"),
+	{0},
+};
+
 static const struct options options = {
 	.command = "top",
 	.usage = "[OPTIONS] -a | -p PID[,PID] | [--] COMMAND [ARGUMENTS]",
@@ -110,6 +132,7 @@ static const struct options options = {
 		       "kind of the rows, h lists the keys.  Behind the last of several tables\nis "
 		       "the table of the whole run.",
 	.defs = defs,
+	.foreign = foreign,
 	.examples = "# the whole machine, a table every 2 seconds\n"
 		    "sudo perfwind top -a\n\n"
 		    "# the threads of one process, every second\n"

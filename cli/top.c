@@ -111,7 +111,7 @@ static void print_help(const struct top_view *view)
 		     "t           sort by the next of:");
 	for (size_t i = 0; report_sort_names[i]; i++)
 		(void)printf(i == view->sort ? " [%s]" : " %s", report_sort_names[i]);
-	(void)printf("\ns, S        group rows by the next or the previous of:");
+	(void)printf("\ns, S        rows are the next or the previous of:\n           ");
 	for (size_t i = 0; i < KINDS; i++)
 		(void)printf(i == view->by ? " [%s]" : " %s", report_by_names[i]);
 	(void)printf("\nh, ?        this help; any key returns to the table\n");

@@ -285,6 +285,7 @@ void verdict_print_live(const struct session_summary *s, FILE *out)
 		s->duration_s > 0 ? 100 * s->self_cpu_s / s->duration_s : 0.0,
 		text_size(s->bytes, size));
 	fflush(out);
+	log_live_line(true);
 }
 
 /* ---- JSON ---- */

@@ -60,6 +60,27 @@ says switch-output 0 'snapshot: [0-9,]+ samples, .*switch-1.pftrace' record --sw
 says switch-output-more 0 'burn' report switch-2.pftrace
 says switch-output-rest 0 'Samples +[0-9]' report switch.pftrace
 says switch-output-size 2 'max-size SIZE' record --switch-output=100M -- true
+# On a terminal a message stands on a line of its own, not behind the progress.
+clears() {
+	"$PYTHON" - "$PERFWIND" "$PROGRAMS/recursion" "$TMP/live.pftrace" <<'PY' >"$TMP/live.out"
+import os, pty, sys
+out = b""
+def read(fd):
+    global out
+    data = os.read(fd, 4096)
+    out += data
+    return data
+pty.spawn([sys.argv[1], "record", "--switch-output=700ms", "-o", sys.argv[3], sys.argv[2], "2"], read, lambda fd: b"")
+at = out.find(b" samples  ")
+parts = out[at:].split(b"perfwind: ")
+wrong = [p[-40:] for p in parts[:-1] if not p.endswith((b"\n", b"\x1b[K"))]
+if at < 0 or len(parts) < 2 or wrong:
+    sys.exit(f"progress at {at}, {len(parts) - 1} messages behind it, not on a line of their own: {wrong}")
+PY
+}
+check progress-cleared clears
+says top-g 0 '^ *self %' top -g --call-graph dwarf -K -d 0.5 --once -- "$PROGRAMS/recursion" 2
+says top-cpus 2 'record -a -C LIST' top -C 0 -a
 says note 0 'record: --stat: threads are always recorded apart' record -s -o s.pftrace -- true
 says max-size 0 'samples? in' record --max-size 4K -F 4999 -o max.pftrace -- "$PROGRAMS/recursion" 30
 says delay 0 'samples? in' record -D 300 -o delay.pftrace -- "$PROGRAMS/recursion" 1
