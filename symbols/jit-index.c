@@ -6,7 +6,9 @@
 #include "base/error.h"
 #include "symbols/jit-index.h"
 
-enum { STEPS_MAX = 65536 }; /* codes that a search looks at */
+/* Codes that a search looks at, from the nearest start downwards and of one start the latest first.  Runtimes
+ * use an address again a few times; a dump written by an attacker has a million codes at one address. */
+enum { STEPS_MAX = 512, KIND_MAX = 64 /* characters that show the kind */ };
 
 /* By the names that runtimes give their code: CPython's py::function:file (Python/perf_trampoline.c), V8's
  * TAG:*function file:line (src/logging/log.cc: mark * ~ ^ + for the tier). */
@@ -170,7 +172,7 @@ bool jit_index_find(const struct jit_index *index, uint64_t address, uint64_t ti
 		return false;
 	*ret_symbol = (struct uw_symbol){
 		.name = index->pool + best->name, .start = best->start, .size = best->size};
-	ret_symbol->kind = jit_kind_of_name(ret_symbol->name, strlen(ret_symbol->name));
+	ret_symbol->kind = jit_kind_of_name(ret_symbol->name, strnlen(ret_symbol->name, KIND_MAX));
 	line_of(index, best, address, ret_symbol);
 	return true;
 }

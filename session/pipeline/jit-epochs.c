@@ -6,7 +6,14 @@
 #include "session/pipeline/jit-epochs.h"
 #include "trace/writer.h"
 
-enum { EPOCH_AT = 48, EPOCHS_MAX = (1 << 15) - 1, FRAMES_MAX = 1 << 18 };
+enum {
+	EPOCH_AT = 48,
+	EPOCHS_MAX = (1 << 15) - 1,
+	FRAMES_MAX = 1 << 16,
+	/* Frames looked at after one reading: each costs two searches of the dump's codes, which can all overlap. */
+	LOOK_MAX = 1 << 14,
+	NAME_MAX_LOOKED = 1024, /* characters */
+};
 
 void jit_epochs_deinit(struct jit_epochs *epochs)
 {
@@ -58,18 +65,22 @@ static bool has_changed(const struct uw_module *module, uint64_t address, uint64
 	if (!uw_module_symbol_at(module, address, time, &then))
 		return unnamed;
 	return uw_module_symbol_at(module, address, UINT64_MAX, &now) &&
-	       (then.start != now.start || strcmp(then.name, now.name) != 0);
+	       (then.start != now.start || strncmp(then.name, now.name, NAME_MAX_LOOKED) != 0);
 }
 
 int jit_epochs_begin(struct jit_epochs *epochs, const struct uw_module *module, bool unnamed)
 {
+	const struct table *first = &epochs->first;
+	size_t looked = 0;
 	int begun = 0;
 
-	table_for_each (&epochs->first, slot) {
+	for (size_t i = 0; i < first->n_slots && looked < LOOK_MAX; i++) {
+		const struct table_slot *slot = &first->slots[epochs->next++ % first->n_slots];
 		uint64_t address = slot->key & JIT_ADDRESS, epoch = slot->key >> EPOCH_AT;
 		int r;
 
-		if (epoch == EPOCHS_MAX || slot->key != key_of(epochs, address) ||
+		looked += slot->used;
+		if (!slot->used || epoch == EPOCHS_MAX || slot->key != key_of(epochs, address) ||
 		    !has_changed(module, address, slot->value, unnamed))
 			continue;
 		r = table_put(&epochs->current, address, epoch + 1);

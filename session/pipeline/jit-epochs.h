@@ -16,6 +16,8 @@
 struct jit_epochs {
 	struct table current; /* address -> its epoch, where it is not 0 */
 	struct table first;   /* key -> time of its first sample */
+	uint64_t
+		next; /* where the next reading goes on in it: each looks at a part of a large one */
 };
 #define JIT_ADDRESS ((1ull << 48) - 1)
 

@@ -221,6 +221,28 @@ static void test_times(void **state)
 	uw_module_unref(m);
 }
 
+/* A dump of an attacker: of codes that share an address, a search looks at the last 512. */
+static void test_overlaps(void **state)
+{
+	enum { CODES = 2000, LOOKED = 512 };
+	_cleanup_(buffer_deinit) struct buffer b = {0};
+	struct uw_module *m;
+	char name[16];
+
+	(void)state;
+	put_header(&b);
+	for (unsigned i = 0; i < CODES; i++) {
+		(void)snprintf(name, sizeof(name), "f%u", i);
+		put_load_at(&b, 100 + i, 0x1000, 0x40, name);
+	}
+	m = load(&b);
+	assert_true(uw_module_symbols_overlap(m));
+	expect_at(m, 0x1018, UINT64_MAX, "f1999");
+	expect_at(m, 0x1018, 100 + CODES - LOOKED, "f1488");
+	expect_at(m, 0x1018, 100, "f1488");
+	uw_module_unref(m);
+}
+
 static void expect_line(const struct uw_module *m, uint64_t at, const char *file, uint32_t line)
 {
 	struct uw_symbol s;
@@ -441,9 +463,10 @@ static void test_damage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_records), cmocka_unit_test(test_times),
-		cmocka_unit_test(test_lines),	cmocka_unit_test(test_unwinding),
-		cmocka_unit_test(test_growth),	cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_records),	  cmocka_unit_test(test_times),
+		cmocka_unit_test(test_overlaps),  cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_unwinding), cmocka_unit_test(test_growth),
+		cmocka_unit_test(test_damage),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -142,6 +142,32 @@ static void test_unnamed(void **state)
 	jit_epochs_deinit(&epochs);
 }
 
+/* A dump of an attacker: the number of frames has a bound, and one reading looks at a part of them. */
+static void test_bounds(void **state)
+{
+	enum { FRAMES = 1 << 16, PART = 1 << 14 };
+	_cleanup_(buffer_deinit) struct buffer b = {0};
+	struct jit_epochs epochs = {0};
+	struct uw_module *m;
+
+	(void)state;
+	put32(&b, 0x4a695444);
+	put32(&b, 1);
+	put32(&b, 12);
+	put_load(&b, 100, 0x10, "other");
+	m = load(&b);
+	for (uint64_t i = 0; i < FRAMES + 1000; i++)
+		(void)key(&epochs, 0x1000 + i, 110);
+	assert_int_equal(epochs.first.n_used, FRAMES);
+	for (size_t i = 1; i <= 4; i++) { /* each frame once */
+		assert_int_equal(jit_epochs_begin(&epochs, m, true), 1);
+		assert_int_equal(epochs.current.n_used, i * PART);
+	}
+	assert_int_equal(jit_epochs_begin(&epochs, m, true), 0);
+	uw_module_unref(m);
+	jit_epochs_deinit(&epochs);
+}
+
 static void test_clocks(void **state)
 {
 	uint64_t now = clock_ns(CLOCK_BOOTTIME), monotonic;
@@ -159,6 +185,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reuse),
 		cmocka_unit_test(test_unnamed),
+		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_clocks),
 	};
 
