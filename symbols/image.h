@@ -65,6 +65,9 @@ static inline uint64_t uw_python_sign(const struct uw_python_content *c)
 	hash = 1 + hash_u64(hash ^ (c->units << 32 | c->line)) % 4095;
 	return (hash >> 3) << 47 | (hash & 7);
 }
+/* Bytes that are read of a frame (up to its locals), of a code object (up to its bytecode), of a frame of PHP or Ruby, and of the
+ * stack behind the place where PHP's loop keeps registers.  A layout outside these is refused (uw_python_fits(), uw_script_fits()). */
+enum { UW_PYTHON_FRAME = 72, UW_PYTHON_CODE = 208, UW_SCRIPT_FRAME = 80, UW_SCRIPT_SAVED = 256 };
 struct uw_python {
 	uint32_t version; /* 0x30b for 3.11; 0: no Python */
 	struct uw_python_offsets offsets;
@@ -114,6 +117,29 @@ struct uw_script {
 	/* PHP: where the loop keeps both of its caller, from its stack pointer on.  0: unwind information shows them. */
 	uint8_t saved_frame, saved_next;
 };
+/* Do the offsets lie in what the engine reads, and the registers in a machine's?  The process that found them has parsed the memory
+ * of a target.  A layout with version 0 is not used. */
+static inline bool uw_python_fits(const struct uw_python *p)
+{
+	const struct uw_python_offsets *o = &p->offsets;
+
+	return !p->version ||
+	       (o->code <= UW_PYTHON_FRAME - 8 && o->previous <= UW_PYTHON_FRAME - 8 &&
+		o->owner < UW_PYTHON_FRAME && o->is_entry < UW_PYTHON_FRAME &&
+		o->filename <= UW_PYTHON_CODE - 8 && o->qualname <= UW_PYTHON_CODE - 8 &&
+		o->line <= UW_PYTHON_CODE - 4 && p->frame < 16 && p->next < 16);
+}
+static inline bool uw_script_fits(const struct uw_script *s)
+{
+	const struct uw_script_offsets *o = &s->offsets;
+	uint16_t last = o->frame_bytes - 8;
+
+	return !s->version ||
+	       (o->frame_bytes >= 8 && o->frame_bytes <= UW_SCRIPT_FRAME &&
+		o->instruction <= last && o->function <= last && o->previous <= last &&
+		o->flags <= last && o->unit && s->frame < 16 && s->next < 16 &&
+		s->saved_frame <= UW_SCRIPT_SAVED - 8 && s->saved_next <= UW_SCRIPT_SAVED - 8);
+}
 enum { UW_SCRIPT_POSITION_BITS = 12, UW_SCRIPT_NO_POSITION = (1 << UW_SCRIPT_POSITION_BITS) - 1 };
 /* The address in the module of an interpreter that stands for a place in a function: @function is aligned to 8 bytes and below
  * 1 << 47, @position is the number of the instruction, cut at UW_SCRIPT_NO_POSITION. */

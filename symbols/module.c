@@ -850,7 +850,7 @@ static int unpack_python(struct cursor *from, struct uw_python *ret_python)
 	if (flags[0] > 1 || flags[1] > 1) /* a bool is 0 or 1 */
 		return fail(-EBADMSG);
 	memcpy(ret_python, p, len);
-	return 0;
+	return uw_python_fits(ret_python) ? 0 : fail(-EBADMSG);
 }
 
 static int unpack_script(struct cursor *from, struct uw_script *ret_script)
@@ -861,10 +861,7 @@ static int unpack_script(struct cursor *from, struct uw_script *ret_script)
 	if (!p || len != sizeof(*ret_script))
 		return fail(-EBADMSG);
 	memcpy(ret_script, p, len);
-	return ret_script->frame < 16 && ret_script->next < 16 && ret_script->saved_frame < 248 &&
-			       ret_script->saved_next < 248
-		       ? 0
-		       : fail(-EBADMSG);
+	return uw_script_fits(ret_script) ? 0 : fail(-EBADMSG);
 }
 
 static int unpack_image(struct cursor *from, const struct uw_layout *layout,

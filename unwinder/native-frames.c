@@ -19,8 +19,8 @@
 #include "unwinder/script.h"
 
 enum {
-	FRAME_MAX = 80,
-	SAVED_MAX = 256,  /* saved_frame and saved_next are bytes */
+	FRAME_MAX = UW_SCRIPT_FRAME,
+	SAVED_MAX = UW_SCRIPT_SAVED,
 	ANCHORS_MAX = 64, /* runs with registers */
 	INNER_MAX = 16,	  /* functions in C between two runs */
 	LEN_MAX = 1 << 24,
@@ -201,8 +201,7 @@ static bool read_frame(struct frames_walk *fw, uint64_t address, struct frame *r
 	if (exact_frame(fw, address, ret_frame))
 		return true;
 	ret_frame->exact = false;
-	if (address & 7 || o->frame_bytes > sizeof(bytes) ||
-	    !vm_memory_read(&fw->s->memory, address, bytes, o->frame_bytes))
+	if (address & 7 || !vm_memory_read(&fw->s->memory, address, bytes, o->frame_bytes))
 		return false;
 	ret_frame->instruction = word_of(bytes, o->instruction);
 	ret_frame->function = word_of(bytes, o->function);

@@ -23,9 +23,9 @@
 #include "unwinder/script.h"
 
 enum {
-	RUN_ROOM = 640,	 /* bytes from an entry frame to the return address of its run */
-	FRAME_SIZE = 72, /* up to the locals */
-	CODE_SIZE = 208, /* up to the bytecode */
+	RUN_ROOM = 640, /* bytes from an entry frame to the return address of its run */
+	FRAME_SIZE = UW_PYTHON_FRAME,
+	CODE_SIZE = UW_PYTHON_CODE,
 	UNITS_MAX = 1 << 24,
 	SEARCH_MAX = 64 << 10, /* bytes of bytecode behind the head of its code object */
 	OWNED_BY_C = 3,

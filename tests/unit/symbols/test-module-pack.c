@@ -239,13 +239,92 @@ static void test_unresponsive(void **state)
 	free(p.data);
 }
 
+/* An interpreter's layout from a process that a target has taken over: the engine reads a fixed number of bytes. */
+static const struct uw_python python = {.version = 0x30c,
+					.offsets = {.code = 64,
+						    .previous = 64,
+						    .owner = 71,
+						    .is_entry = 71,
+						    .filename = 200,
+						    .qualname = 200,
+						    .line = 204},
+					.frame = 15,
+					.next = 15};
+static const struct uw_script script = {.version = 0x802,
+					.offsets = {.frame_bytes = 80,
+						    .instruction = 72,
+						    .function = 72,
+						    .previous = 72,
+						    .flags = 72,
+						    .unit = 1},
+					.frame = 15,
+					.next = 15,
+					.saved_frame = 248,
+					.saved_next = 248};
+
+static int with_layouts(const struct uw_python *p, const struct uw_script *s)
+{
+	struct uw_module *a = loaded_self(), *b = new_module(UW_MODULE_FILE, NULL);
+	struct packer bytes;
+	int r;
+
+	a->image->python = *p;
+	a->image->script = *s;
+	bytes = packed(a);
+	r = unpack(b, bytes.data, bytes.len);
+	assert_true(r < 0 || uw_module_image(b)->script.version == s->version);
+	(void)uw_module_unref(a);
+	(void)uw_module_unref(b);
+	free(bytes.data);
+	return r;
+}
+
+static void test_layouts(void **state)
+{
+	struct uw_python pythons[] = {python, python, python, python, python,
+				      python, python, python, python};
+	struct uw_script scripts[] = {script, script, script, script, script, script,
+				      script, script, script, script, script};
+	size_t i = 0;
+
+	(void)state;
+	assert_int_equal(with_layouts(&python, &script), 0);
+	pythons[i++].offsets.code = 65;
+	pythons[i++].offsets.previous = UINT16_MAX;
+	pythons[i++].offsets.owner = 72;
+	pythons[i++].offsets.is_entry = 72;
+	pythons[i++].offsets.filename = 201;
+	pythons[i++].offsets.qualname = UINT16_MAX;
+	pythons[i++].offsets.line = 205;
+	pythons[i++].frame = 16;
+	pythons[i++].next = 255;
+	assert_int_equal(i, ARRAY_SIZE(pythons));
+	for (i = 0; i < ARRAY_SIZE(pythons); i++)
+		assert_int_equal(with_layouts(&pythons[i], &script), -EBADMSG);
+	i = 0;
+	scripts[i++].offsets.frame_bytes = 88;
+	scripts[i++].offsets.frame_bytes = 72; /* shorter than its parts */
+	scripts[i++].offsets.frame_bytes = 7;
+	scripts[i++].offsets.instruction = 73;
+	scripts[i++].offsets.function = 73;
+	scripts[i++].offsets.previous = UINT16_MAX;
+	scripts[i++].offsets.flags = 73;
+	scripts[i++].offsets.unit = 0;
+	scripts[i++].frame = 16;
+	scripts[i++].next = 255;
+	scripts[i++].saved_frame = 249;
+	assert_int_equal(i, ARRAY_SIZE(scripts));
+	for (i = 0; i < ARRAY_SIZE(scripts); i++)
+		assert_int_equal(with_layouts(&python, &scripts[i]), -EBADMSG);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_same),	     cmocka_unit_test(test_halves),
 		cmocka_unit_test(test_stale),	     cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_disorder),     cmocka_unit_test(test_no_room),
-		cmocka_unit_test(test_unresponsive),
+		cmocka_unit_test(test_unresponsive), cmocka_unit_test(test_layouts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
