@@ -289,7 +289,8 @@ static uint64_t element(struct vm_memory *m, uint64_t array, uint64_t index)
 {
 	uint64_t elements, len = array_len(m, array, &elements);
 
-	return index < len ? word_at(m, elements + 8 * index) : 0;
+	/* No array in memory is as long: the sum cannot wrap. */
+	return index < min_u64(len, VM_ADDRESS_MAX / 8) ? word_at(m, elements + 8 * index) : 0;
 }
 
 static uint64_t id_string(struct vm_memory *m, uint64_t ids, uint64_t id)
@@ -315,7 +316,7 @@ static uint64_t find_ids(struct vm_memory *m, uint64_t image)
 
 	if (!vm_exports_of(m, image, &x))
 		return 0;
-	for (uint64_t at = x.data.start; at + sizeof(words) <= x.data.end; at += 8)
+	for (uint64_t at = x.data.start; x.data.end - at >= sizeof(words); at += 8)
 		if (vm_memory_read(m, at, words, sizeof(words)) && (uint32_t)words[0] &&
 		    vm_memory_is_address(words[1]) && vm_memory_is_address(words[2]) &&
 		    vm_memory_is_address(words[3]) && are_ids(m, words[2]))

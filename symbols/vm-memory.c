@@ -187,6 +187,18 @@ static bool read_dynamic(struct vm_memory *m, uint64_t at, struct vm_exports *x)
 	return x->hash && x->symbols && x->strings;
 }
 
+/* The first @len bytes of a segment; false: not all of them are addresses of a process. */
+static bool segment_of(const struct vm_exports *x, const Elf64_Phdr *p, uint64_t len,
+		       struct vm_range *ret_range)
+{
+	uint64_t start = x->bias + p->p_vaddr;
+
+	if (!is_range(start, len))
+		return false;
+	*ret_range = (struct vm_range){start, start + len};
+	return true;
+}
+
 bool vm_exports_of(struct vm_memory *m, uint64_t image, struct vm_exports *ret_exports)
 {
 	struct vm_exports x = {0};
@@ -206,14 +218,12 @@ bool vm_exports_of(struct vm_memory *m, uint64_t image, struct vm_exports *ret_e
 			x.bias = image - (p.p_vaddr - p.p_offset);
 			based = true;
 		}
-		if (p.p_type == PT_LOAD && p.p_flags == PF_R && x.n_constants < VM_CONSTANTS)
-			x.constants[x.n_constants++] = (struct vm_range){
-				x.bias + p.p_vaddr,
-				x.bias + p.p_vaddr + min_u64(p.p_filesz, VM_CONSTANTS_MAX)};
+		if (p.p_type == PT_LOAD && p.p_flags == PF_R && x.n_constants < VM_CONSTANTS &&
+		    segment_of(&x, &p, min_u64(p.p_filesz, VM_CONSTANTS_MAX),
+			       &x.constants[x.n_constants]))
+			x.n_constants++;
 		if (p.p_type == PT_LOAD && p.p_flags & PF_W && !x.data.start)
-			x.data = (struct vm_range){x.bias + p.p_vaddr,
-						   x.bias + p.p_vaddr +
-							   min_u64(p.p_memsz, VM_DATA_MAX)};
+			(void)segment_of(&x, &p, min_u64(p.p_memsz, VM_DATA_MAX), &x.data);
 		if (p.p_type == PT_DYNAMIC)
 			at = p.p_vaddr;
 		if (p.p_type == PT_GNU_EH_FRAME && based)

@@ -38,7 +38,7 @@ bool vm_memory_name(struct vm_memory *m, uint64_t address, uint64_t len, char *t
 struct vm_exports {
 	uint64_t bias, hash, symbols, strings; /* addresses */
 	uint64_t eh_frame_hdr;		       /* the same; 0: none */
-	/* Read-only data: loaded segments that are neither written nor executed. */
+	/* Read-only data: loaded segments that are neither written nor executed.  Each range is below VM_ADDRESS_MAX. */
 	struct vm_range {
 		uint64_t start, end;
 	} constants[VM_CONSTANTS];

@@ -198,6 +198,36 @@ static void test_ruby_names(void **state)
 	assert_int_equal(script.names, ids);
 }
 
+/* Data at the end of all addresses: the search for the names of methods ends. */
+static void test_ruby_wrap(void **state)
+{
+	const Elf64_Phdr data = {
+		.p_type = PT_LOAD,
+		.p_flags = PF_R | PF_W,
+		.p_vaddr = UINT64_MAX - 15 - SC_BASE,
+		.p_memsz = 8,
+	};
+	struct script_text text;
+	struct uw_script script;
+	struct vm_exports x;
+	struct vm_memory m;
+	uint64_t method;
+
+	(void)state;
+	sc_ruby_init(&sc);
+	assert_int_equal(find(true, SC_BASE, &script), 0);
+	method = sc_heap(&sc, 40);
+	sc_set(&sc, method, 0x1a | 6 << 12, 8);
+	sc_set(&sc, method + 24, 200 << 4 | 1, 8);
+	memcpy(sc.bytes + sizeof(Elf64_Ehdr) + 2 * sizeof(data), &data, sizeof(data));
+	assert_false(text_of_frame(&script, method, 0, &text));
+	assert_int_equal(vm_memory_begin(&m, &sc.memory, 8), 0);
+	assert_true(vm_exports_of(&m, SC_BASE, &x));
+	assert_int_equal(x.data.start, 0);
+	assert_int_equal(x.n_constants, 1);
+	vm_memory_end(&m);
+}
+
 /* ---- stacks ---- */
 
 /* A module as it is loaded; the loop is at @loop. */
@@ -522,6 +552,7 @@ int main(void)
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_php_names),
 		cmocka_unit_test(test_ruby_names),
+		cmocka_unit_test(test_ruby_wrap),
 		TEST(test_php),
 		TEST(test_php_leaf_in_c),
 		TEST(test_php_exact),
