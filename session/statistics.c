@@ -16,6 +16,20 @@ void stats_add(struct stats *list, double value, const char *format, ...)
 	list->n++;
 }
 
+/* Of stacks that were continued in the memory of the process: how long after the sample that was read. */
+static void add_reads(const struct account *a, struct stats *list)
+{
+	for (size_t i = 0; i < ACCOUNT_READS; i++) {
+		uint32_t below = account_reads_below(i);
+
+		if (a->memory_reads[i] && below == UINT32_MAX)
+			stats_add(list, (double)a->memory_reads[i], "memory_reads.later");
+		else if (a->memory_reads[i])
+			stats_add(list, (double)a->memory_reads[i], "memory_reads.below_%uus",
+				  below);
+	}
+}
+
 void stats_of(const struct session_summary *summary, struct stats *list)
 {
 	const struct account *a = &summary->account;
@@ -64,6 +78,7 @@ void stats_of(const struct session_summary *summary, struct stats *list)
 	}
 	stats_add(list, (double)a->frames, "frames");
 	stats_add(list, (double)a->guessed_frames, "frames.guessed");
+	add_reads(a, list);
 }
 
 void stats_unsymbolized(struct emit *emit, struct session_summary *summary)

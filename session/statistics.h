@@ -7,8 +7,8 @@
 #include "session/pipeline/emit.h"
 
 struct stats {
-	struct writer_stat stats[64];
-	char names[64][48];
+	struct writer_stat stats[80];
+	char names[80][48];
 	size_t n;
 };
 /* Adds one; without room it is dropped. */

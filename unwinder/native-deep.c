@@ -104,6 +104,14 @@ static bool chunk_first(struct native *e, struct walk *w, uint64_t address)
 	return false;
 }
 
+/* ns */
+static uint64_t since_sample(const struct native *e, const struct walk *w)
+{
+	uint64_t now = clock_ns(e->engine.settings.clock);
+
+	return now - min_u64(now, w->snapshot->time);
+}
+
 /* Reads the piece that has the bytes at @address. */
 static bool chunk_read(struct native *e, struct walk *w, uint64_t address)
 {
@@ -112,6 +120,9 @@ static bool chunk_read(struct native *e, struct walk *w, uint64_t address)
 	if (w->deep_read)
 		return chunk_fill(e, w, address);
 	w->deep_failed = !chunk_first(e, w, address);
+	if (!w->deep_failed && w->snapshot->time)
+		w->res->read_after_us =
+			(uint32_t)max_u64(min_u64(since_sample(e, w) / 1000, UINT32_MAX), 1);
 	return !w->deep_failed;
 }
 
@@ -339,9 +350,7 @@ void native_tails_free(struct native *e)
 
 static bool is_late(const struct native *e, const struct walk *w)
 {
-	uint64_t time = w->snapshot->time;
-
-	return time && clock_ns(e->engine.settings.clock) > time + UW_FRESH_NS;
+	return w->snapshot->time && since_sample(e, w) > UW_FRESH_NS;
 }
 
 static bool is_cut(const struct uw_result *res)

@@ -41,6 +41,23 @@ bool account_holds(const struct account *account)
 	       account->emitted + account_skipped(account) + account_in_flight(account);
 }
 
+uint32_t account_reads_below(size_t index)
+{
+	static const uint32_t below[ACCOUNT_READS] = {50,   100,  200,	 500,
+						      1000, 2000, 10000, UINT32_MAX};
+
+	return below[index];
+}
+
+static void count_read(struct account *a, uint32_t after_us)
+{
+	size_t i = 0;
+
+	while (i + 1 < ACCOUNT_READS && after_us >= account_reads_below(i))
+		i++;
+	a->memory_reads[i] += after_us != 0;
+}
+
 void account_outcome(struct account *a, const struct outcome *o, enum uw_reason reason)
 {
 	a->emitted++;
@@ -55,6 +72,7 @@ void account_outcome(struct account *a, const struct outcome *o, enum uw_reason 
 	a->frames += o->n_kernel + o->n_user;
 	for (uint32_t i = o->n_kernel; i < o->n_kernel + o->n_user; i++)
 		a->guessed_frames += !!(o->frames[i] & UW_FRAME_GUESSED);
+	count_read(a, o->read_after_us);
 	if (o->info.pid && !o->info.reason)
 		a->weight += o->info.weight;
 }

@@ -5,6 +5,8 @@
 
 #include "session/pipeline/entry.h"
 
+enum { ACCOUNT_READS = 8 };
+
 struct account {
 	uint64_t received; /* samples taken from the rings, without pid 0 */
 	uint64_t emitted;  /* with a stack, or as a counter sample where one was requested */
@@ -19,9 +21,11 @@ struct account {
 	uint64_t by_fp;			 /* whole stacks: as in uw_result */
 	uint64_t completed; /* whole stacks, completed from earlier stacks of the same thread */
 	uint64_t frames, guessed_frames;
-	uint64_t weight;       /* of emitted samples other than pid 0 */
-	uint64_t user_weight;  /* ... in user mode */
-	uint64_t lost_records; /* by LOST and LOST_SAMPLES records of sampling rings */
+	uint64_t memory_reads
+		[ACCOUNT_READS]; /* stacks, by uw_result.read_after_us: account_reads_below() */
+	uint64_t weight;	 /* of emitted samples other than pid 0 */
+	uint64_t user_weight;	 /* ... in user mode */
+	uint64_t lost_records;	 /* by LOST and LOST_SAMPLES records of sampling rings */
 	uint64_t lost_sideband_records;
 	uint64_t throttled_ns;
 	uint64_t unknown_records;
@@ -33,6 +37,9 @@ struct account {
 	uint64_t unknown_ns;	 /* time of threads around lost records of switches */
 	uint64_t parked, copied; /* by the unwinder (to wait); by main (ring too full) */
 };
+
+/* The bound of memory_reads[@index], microseconds: those from the bound before it on, and below it.  UINT32_MAX: the last. */
+uint32_t account_reads_below(size_t index);
 
 uint64_t account_skipped(const struct account *account);
 uint64_t account_in_flight(const struct account *account);

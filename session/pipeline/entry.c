@@ -239,6 +239,7 @@ void outcome_fill(struct outcome *o, const struct entry *e, const struct uw_resu
 	o->unchecked = r->unchecked;
 	o->by_fp = r->by_fp;
 	o->stack_used = r->stack_used;
+	o->read_after_us = r->read_after_us;
 	o->stopped_at = r->stopped_at;
 	o->n_user = r->n_frames;
 	if (r->n_frames)

@@ -32,6 +32,8 @@ static void test_of(void **state)
 	s->account.idle = 6;
 	s->account.frames = 1200;
 	s->account.guessed_frames = 9;
+	s->account.memory_reads[1] = 12;
+	s->account.memory_reads[ACCOUNT_READS - 1] = 13;
 	s->counts.lost_samples = 41;
 	s->counts.lost_sideband = 3;
 	s->counts.lost_exact = true;
@@ -58,6 +60,9 @@ static void test_of(void **state)
 	assert_true(value_of(list, "duration_s") == 2);
 	assert_true(value_of(list, "frames") == 1200);
 	assert_true(value_of(list, "frames.guessed") == 9);
+	assert_true(value_of(list, "memory_reads.below_50us") == -1000);
+	assert_true(value_of(list, "memory_reads.below_100us") == 12);
+	assert_true(value_of(list, "memory_reads.later") == 13);
 	/* Without exact counts, the counts of the records; an unknown value is left out. */
 	memset(list, 0, sizeof(*list));
 	s->counts.lost_exact = false;
@@ -79,9 +84,9 @@ static void test_room(void **state)
 	assert_int_equal(strlen(list->stats[0].name), sizeof(list->names[0]) - 1);
 	for (int i = 1; i < 100; i++)
 		stats_add(list, i, "n%d", i);
-	assert_int_equal(list->n, 64);
-	assert_true(value_of(list, "n63") == 63);
-	assert_true(value_of(list, "n64") == -1000);
+	assert_int_equal(list->n, 80);
+	assert_true(value_of(list, "n79") == 79);
+	assert_true(value_of(list, "n80") == -1000);
 	free(list);
 }
 

@@ -1,5 +1,7 @@
 /* test-native-deep.c - stacks beyond their copy: a read of the process that is torn ends the stack at the copy,
  * and what a thread has proved is joined to later copies as a guess.  The memory changes as its steps say. */
+#include <time.h>
+
 #include "tests/unit/unwinder/native-fixture.h"
 
 enum {
@@ -84,8 +86,14 @@ static void test_proved(void **state)
 	assert_result(f, UW_WHOLE, UW_OK, ALL + 1);
 	assert_marked(f, ALL + 1);
 	assert_int_equal(f->res.stack_used, WORDS * 8);
+	assert_int_equal(f->res.read_after_us, 0); /* of no known time */
+	f->snapshot.time =
+		clock_ns(CLOCK_REALTIME) + NSEC_PER_SEC * 3600; /* not before the sample */
+	run_deep(f);
+	assert_int_equal(f->res.read_after_us, 1);
 	f->snapshot.time = 1; /* long ago */
 	run_deep(f);
+	assert_true(f->res.read_after_us > 1000000);
 	assert_result(f, UW_WHOLE, UW_OK, ALL + 1);
 	assert_marked(f, IN_COPY);
 }

@@ -22,6 +22,23 @@ static void test_equation(void **state)
 	assert_false(account_holds(&a));
 }
 
+/* How long after their sample stacks were read beyond their copies: 0 is none. */
+static void test_reads(void **state)
+{
+	static const uint32_t us[] = {0, 1, 49, 50, 99, 9999, 10000, UINT32_MAX};
+	const uint64_t expected[ACCOUNT_READS] = {2, 2, 0, 0, 0, 0, 1, 2};
+	struct account a = {0};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(us); i++) {
+		const struct outcome o = {.result = UW_WHOLE, .read_after_us = us[i]};
+
+		account_outcome(&a, &o, UW_OK);
+	}
+	assert_memory_equal(a.memory_reads, expected, sizeof(expected));
+	assert_int_equal(a.emitted, ARRAY_SIZE(us));
+}
+
 static void test_names(void **state)
 {
 	(void)state;
@@ -32,6 +49,7 @@ static void test_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_equation),
+					   cmocka_unit_test(test_reads),
 					   cmocka_unit_test(test_names)};
 
 	return cmocka_run_group_tests_name("account", tests, NULL, NULL);
