@@ -9,37 +9,12 @@
 
 #include "base/cache-dir.h"
 #include "base/error.h"
+#include "base/safe-path.h"
 
 enum { FOLDER_MODE = 0700, FILE_MODE = 0600, OF_OTHERS = 077, WRITABLE_BY_OTHERS = 022 };
 enum { FILES_MAX = 4096 };
 
 /* ---- the folder ---- */
-
-/* In a sticky folder (/tmp) others can make entries, and neither replace nor remove one of ours. */
-static bool is_safe_parent(const struct stat *st)
-{
-	return S_ISDIR(st->st_mode) && (st->st_uid == 0 || st->st_uid == geteuid()) &&
-	       (!(st->st_mode & WRITABLE_BY_OTHERS) || (st->st_mode & S_ISVTX));
-}
-
-/* @path is absolute and has no symbolic link: realpath(3). */
-static bool is_safe_path(const char *path)
-{
-	char part[PATH_MAX];
-	struct stat st;
-
-	for (const char *p = path; *p; p++) {
-		size_t len = p == path ? 1 : (size_t)(p - path);
-
-		if (*p != '/')
-			continue;
-		memcpy(part, path, len);
-		part[len] = 0;
-		if (lstat(part, &st) < 0 || !is_safe_parent(&st))
-			return false;
-	}
-	return lstat(path, &st) == 0 && is_safe_parent(&st);
-}
 
 static int open_own(int parent, const char *name)
 {
@@ -63,7 +38,7 @@ int cache_dir_open_in(const char *base)
 
 	if (!realpath(base, path))
 		return -errno;
-	if (!is_safe_path(path))
+	if (!safe_path(path))
 		return -EPERM;
 	parent = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return parent < 0 ? -errno : open_own(parent, "perfwind");

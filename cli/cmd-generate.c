@@ -71,7 +71,7 @@ static void man_events(FILE *out)
 		{"usdt:PATH:PROVIDER:NAME, usdt:PROVIDER:NAME",
 		 "a static probe of a program or library (sys/sdt.h; perfwind list usdt:PATH); "
 		 "without PATH, of record: of the command's program, or of a file that a process "
-		 "of -p runs"},
+		 "of -p runs and no other user can change"},
 		{"PMU/EVENT/, PMU/TERM=VALUE,.../", "an event of a PMU, as sysfs describes it"},
 		{"rHEX", "a raw number of the CPU"},
 		{"EVENT:MODIFIERS", "u: user code, k: kernel, h: hypervisor (alone or together); "

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
+#include "base/safe-path.h"
 #include "perf/spec-usdt.h"
 
 enum { MAPS_MAX = 4 << 20 };
@@ -13,6 +15,9 @@ enum { MAPS_MAX = 4 << 20 };
 struct search {
 	const char *provider, *name;
 	size_t provider_len, name_len;
+	/* The first file of a process that was not searched, and how many there are. */
+	char passed[PATH_MAX];
+	size_t n_passed;
 };
 
 static int is_probe(void *arg, const struct usdt_probe *probe)
@@ -47,6 +52,16 @@ static bool find_in_command(const char *command, struct search *s, char path[PAT
 	return false;
 }
 
+/* A process can map files of any user, and this process, often root's, would parse them.  A comma or colon ends the path of an event. */
+static bool is_trusted(struct search *s, const char *file)
+{
+	if (safe_path(file) && !strpbrk(file, ",:"))
+		return true;
+	if (!s->n_passed++)
+		(void)snprintf(s->passed, sizeof(s->passed), "%s", file);
+	return false;
+}
+
 /* The files of which a process runs code: /proc/PID/maps. */
 static bool find_in_process(uint32_t pid, struct search *s, char path[PATH_MAX])
 {
@@ -62,10 +77,22 @@ static bool find_in_process(uint32_t pid, struct search *s, char path[PATH_MAX])
 		if (!flags || !file || strlen(flags) < 4 || flags[3] != 'x')
 			continue;
 		(void)snprintf(path, PATH_MAX, "%s", file);
-		if (has_probe(path, s))
+		if (is_trusted(s, path) && has_probe(path, s))
 			return true;
 	}
 	return false;
+}
+
+static void report_passed(const struct search *s)
+{
+	char more[48] = "";
+
+	if (s->n_passed > 1)
+		(void)snprintf(more, sizeof(more), " (and %zu more)", s->n_passed - 1);
+	log_info("usdt: %s%s was not searched for the probe: another user can change it, or its "
+		 "path has a comma or colon; "
+		 "if you trust it: -e usdt:%s:%s",
+		 s->passed, more, s->passed, s->provider);
 }
 
 const char *record_usdt(const char *event, const char *command, const uint32_t *pids, size_t n_pids,
@@ -88,6 +115,8 @@ const char *record_usdt(const char *event, const char *command, const uint32_t *
 	found = command && find_in_command(command, &s, path);
 	for (size_t i = 0; i < n_pids && !found; i++)
 		found = find_in_process(pids[i], &s, path);
+	if (!found && s.n_passed)
+		report_passed(&s);
 	if (!found ||
 	    snprintf(to, SPEC_EVENT_MAX, "usdt:%s:%s", path, s.provider) >= SPEC_EVENT_MAX)
 		return event;
