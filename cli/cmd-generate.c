@@ -1,4 +1,4 @@
-/* cmd-generate.c - man pages and shell completion out of the option tables.  Thread: main.
+/* cmd-generate.c - man pages and shell completion (completion.c) out of the option tables.  Thread: main.
  * A command of the build (`make install`), not shown in the help: what the tables say is the one
  * truth, and these are its other forms. */
 #include <errno.h>
@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "cli/command.h"
+#include "cli/completion.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -227,250 +228,6 @@ static int write_man(const char *folder)
 	return r;
 }
 
-/* ---- completion ---- */
-
-static void option_words(FILE *out, const struct option_def *defs)
-{
-	for (const struct option_def *d = defs; d && d->name; d++)
-		if (d->help)
-			fprintf(out, " --%s", d->name);
-}
-
-/* What completes a value, by the name that --help gives it.  Else: files. */
-struct values {
-	const char *argument;
-	const char *bash; /* a command that sets COMPREPLY */
-	const char *zsh;  /* an action of _arguments */
-	const char *fish; /* a command that prints words; NULL: files */
-};
-
-static const struct values *values_of(const struct option_def *def)
-{
-#define LIST "perfwind list --names 2>/dev/null"
-#define IDS "__fish_complete_pids"
-	static const struct values table[] = {
-		{"EVENT[,FOLLOWER...]", "_perfwind_events", "{compadd -- ${(f)\"$(" LIST ")\"}}",
-		 LIST},
-		{"EVENT", "_perfwind_events", "{compadd -- ${(f)\"$(" LIST ")\"}}", LIST},
-		{"PID[,PID]", "COMPREPLY=($(compgen -W \"$(ps -eo pid=)\" -- \"$cur\"))", "_pids",
-		 IDS},
-		{"USER", "COMPREPLY=($(compgen -u -- \"$cur\"))", "_users",
-		 "__fish_complete_users"},
-		/* Numbers and texts: nothing is offered. */
-		{"PID", ":", " ", ""},
-		{"TID", ":", " ", ""},
-		{"NAME", ":", " ", ""},
-		{"HZ", ":", " ", ""},
-		{"N", ":", " ", ""},
-		{"P", ":", " ", ""},
-		{"MS", ":", " ", ""},
-		{"SECONDS", ":", " ", ""},
-		{"TIME", ":", " ", ""},
-		{"PERIOD", ":", " ", ""},
-		{"SIZE", ":", " ", ""},
-		{"PAGES", ":", " ", ""},
-		{"BYTES", ":", " ", ""},
-		{"LIST", ":", " ", ""},
-		{"FUNC", ":", " ", ""},
-		{"FROM-TO", ":", " ", ""},
-		{"EXPR", ":", " ", ""},
-	};
-
-	for (size_t i = 0; def->argument && i < ARRAY_SIZE(table); i++)
-		if (!strcmp(table[i].argument, def->argument))
-			return &table[i];
-	return NULL;
-#undef LIST
-#undef IDS
-}
-
-static void print_choices(FILE *out, const struct option_def *def)
-{
-	for (const char *const *c = def->choices; *c; c++)
-		fprintf(out, "%s%s", c == def->choices ? "" : " ", *c);
-}
-
-/* "--unwinder) native libunwind ...": the values of each option with a list of values. */
-static void value_cases(FILE *out, const struct option_def *defs)
-{
-	for (const struct option_def *d = defs; d && d->name; d++) {
-		const struct values *values = values_of(d);
-
-		if (!d->help || (!d->choices && !values))
-			continue;
-		if (d->letter)
-			fprintf(out, "\t\t-%c | --%s) ", d->letter, d->name);
-		else
-			fprintf(out, "\t\t--%s) ", d->name);
-		if (d->choices) {
-			fputs("COMPREPLY=($(compgen -W '", out);
-			print_choices(out, d);
-			fputs("' -- \"$cur\")); return ;;\n", out);
-		} else {
-			fprintf(out, "%s; return ;;\n", values->bash);
-		}
-	}
-}
-
-static void print_bash(FILE *out)
-{
-	/* Bash takes a colon for the end of a word: "sched:sched_switch" is three. */
-	fputs("# bash completion of perfwind, made from its option tables\n"
-	      "_perfwind_events()\n{\n"
-	      "\tlocal word=${COMP_LINE:0:COMP_POINT}\n\tword=${word##* }\n"
-	      "\tCOMPREPLY=($(compgen -W \"$(perfwind list --names 2>/dev/null)\" -- \"$word\"))\n"
-	      "\t[[ $word == *:* ]] && "
-	      "COMPREPLY=(\"${COMPREPLY[@]#\"${word%\"${word##*:}\"}\"}\")\n"
-	      "}\n_perfwind()\n{\n"
-	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
-	      "\t[ \"$cur\" = : ] && prev=${COMP_WORDS[COMP_CWORD-2]}\n"
-	      "\t[ \"$prev\" = : ] && prev=${COMP_WORDS[COMP_CWORD-3]}\n"
-	      "\tCOMPREPLY=()\n\tif [ \"$COMP_CWORD\" = 1 ] || "
-	      "[ \"${COMP_WORDS[1]}$COMP_CWORD\" = help2 ]; then\n\t\tCOMPREPLY=($(compgen -W '",
-	      out);
-	for (size_t i = 0; i < n_commands; i++)
-		fprintf(out, "%s ", commands[i]->name);
-	fputs("help --help --version' -- \"$cur\"))\n\t\treturn\n\tfi\n\tcase ${COMP_WORDS[1]} "
-	      "in\n",
-	      out);
-	for (size_t i = 0; i < n_commands; i++) {
-		const struct options *o = commands[i]->options;
-
-		fprintf(out, "\t%s)\n\t\tcase $prev in\n", commands[i]->name);
-		value_cases(out, o->defs);
-		fputs("\t\tesac\n", out);
-		if (o->stop_at_argument) /* the command that is run: `record -- COMMAND` */
-			fputs("\t\t[ \"$prev\" = -- ] && COMPREPLY=($(compgen -c -- \"$cur\")) && "
-			      "return\n",
-			      out);
-		if (o->words)
-			fprintf(out,
-				"\t\t[ \"$COMP_CWORD\" = 2 ] && COMPREPLY=($(compgen -W '%s' -- "
-				"\"$cur\"))\n",
-				o->words);
-		fputs("\t\t[ \"${cur#-}\" != \"$cur\" ] &&\n\t\t\tCOMPREPLY=($(compgen -W '", out);
-		option_words(out, o->defs);
-		option_words(out, options_common);
-		fputs("' -- \"$cur\")) ;;\n", out);
-	}
-	fputs("\tesac\n}\ncomplete -o default -F _perfwind perfwind\n", out);
-}
-
-/* Inside single quotes and _arguments' own brackets. */
-static void zsh_text(FILE *out, const char *text)
-{
-	for (; *text; text++) {
-		if (*text == '\'')
-			fputs("'\\''", out);
-		else if (*text == '[' || *text == ']' || *text == ':' || *text == '\\')
-			fprintf(out, "\\%c", *text);
-		else
-			fputc(*text == '\n' ? ' ' : *text, out);
-	}
-}
-
-static void zsh_options(FILE *out, const struct option_def *defs)
-{
-	for (const struct option_def *d = defs; d && d->name; d++) {
-		if (!d->help)
-			continue;
-		fprintf(out, " \\\n\t\t\t'--%s[", d->name);
-		zsh_text(out, d->help);
-		fputc(']', out);
-		if (d->argument || d->choices) {
-			fputs(":", out);
-			zsh_text(out, d->argument ? d->argument : d->name);
-			fputc(':', out);
-		}
-		if (d->choices) {
-			fputc('(', out);
-			print_choices(out, d);
-			fputc(')', out);
-		} else if (d->argument) {
-			fputs(values_of(d) ? values_of(d)->zsh : "_files", out);
-		}
-		fputc('\'', out);
-	}
-}
-
-static void print_zsh(FILE *out)
-{
-	fputs("#compdef perfwind\n# zsh completion of perfwind, made from its option tables\n"
-	      "_perfwind()\n{\n\tif (( CURRENT == 2 )); then\n\t\tlocal -a names=(",
-	      out);
-	for (size_t i = 0; i < n_commands; i++) {
-		fprintf(out, "\n\t\t\t'%s:", commands[i]->name);
-		zsh_text(out, commands[i]->summary);
-		fputc('\'', out);
-	}
-	fputs(")\n\t\t_describe command names\n\t\treturn\n\tfi\n\tlocal name=$words[2]\n"
-	      "\tshift words\n\t(( CURRENT-- ))\n\tcase $name in\n",
-	      out);
-	for (size_t i = 0; i < n_commands; i++) {
-		fprintf(out, "\t%s) _arguments", commands[i]->name);
-		zsh_options(out, commands[i]->options->defs);
-		zsh_options(out, options_common);
-		if (commands[i]->options->words)
-			fprintf(out, " \\\n\t\t\t'1:command:(%s)'", commands[i]->options->words);
-		fputs(" \\\n\t\t\t'*:argument:_files' ;;\n", out);
-	}
-	fputs("\tesac\n}\n_perfwind \"$@\"\n", out);
-}
-
-/* fish: single quotes, in which only they and the backslash are special. */
-static void fish_text(FILE *out, const char *text)
-{
-	for (; *text && *text != '\n'; text++) {
-		if (*text == '\'' || *text == '\\')
-			fputc('\\', out);
-		fputc(*text, out);
-	}
-}
-
-static void fish_options(FILE *out, const char *command, const struct option_def *defs)
-{
-	for (const struct option_def *d = defs; d && d->name; d++) {
-		const struct values *values = values_of(d);
-
-		if (!d->help)
-			continue;
-		fprintf(out, "complete -c perfwind -n '__fish_seen_subcommand_from %s' -l %s",
-			command, d->name);
-		if (d->letter)
-			fprintf(out, " -s %c", d->letter);
-		if (d->choices) {
-			fputs(" -x -a '", out);
-			print_choices(out, d);
-			fputc('\'', out);
-		} else if (values && *values->fish) {
-			fprintf(out, " -x -a '(%s)'", values->fish);
-		} else if (d->argument) {
-			fputs(values ? " -x" : " -r -F", out);
-		}
-		fputs(" -d '", out);
-		fish_text(out, d->help);
-		fputs("'\n", out);
-	}
-}
-
-static void print_fish(FILE *out)
-{
-	fputs("# fish completion of perfwind, made from its option tables\n", out);
-	for (size_t i = 0; i < n_commands; i++) {
-		fprintf(out, "complete -c perfwind -n __fish_use_subcommand -f -a %s -d '",
-			commands[i]->name);
-		fish_text(out, commands[i]->summary);
-		fputs("'\n", out);
-		if (commands[i]->options->words)
-			fprintf(out,
-				"complete -c perfwind -n '__fish_seen_subcommand_from %s' -f -a "
-				"'%s'\n",
-				commands[i]->name, commands[i]->options->words);
-		fish_options(out, commands[i]->name, commands[i]->options->defs);
-		fish_options(out, commands[i]->name, options_common);
-	}
-}
-
 /* ---- the command ---- */
 
 static const struct options options = {
@@ -492,11 +249,11 @@ static int generate_run(int argc, char **argv)
 	if (!strcmp(argv[0], "man") && n == 2)
 		return write_man(argv[1]);
 	if (!strcmp(argv[0], "bash") && n == 1)
-		print_bash(stdout);
+		completion_bash(stdout);
 	else if (!strcmp(argv[0], "zsh") && n == 1)
-		print_zsh(stdout);
+		completion_zsh(stdout);
 	else if (!strcmp(argv[0], "fish") && n == 1)
-		print_fish(stdout);
+		completion_fish(stdout);
 	else
 		return log_error("usage: perfwind generate %s", options.usage), 2;
 	return 0;

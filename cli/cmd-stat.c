@@ -123,7 +123,7 @@ static const struct option_def defs[] = {
 	FLAG("all", 'a', all, "the whole machine"),
 	CALL("pid", 'p', "PID[,PID]", add_pids, "these processes, with all their threads"),
 	CALL("tid", 't', "TID[,TID]", add_tids, "these threads alone"),
-	TEXT("cgroup", 'G', "PATH[,PATH]", cgroups, "these cgroups, each in a row of its own"),
+	TEXT("cgroup", 'G', "CGROUP[,CGROUP]", cgroups, "these cgroups, each in a row of its own"),
 	CALL("event", 'e', "EVENT[,EVENT...]", add_events,
 	     "the events to count, as `perfwind list` names them; {A,B}: a group,\nwhich is on a "
 	     "CPU together (default: a clock, switches, page faults,\ncycles, instructions, "
@@ -175,7 +175,7 @@ static const struct option_def foreign[] = {
 
 static const struct options stat_options = {
 	.command = "stat",
-	.usage = "[OPTIONS] -a | -p PID[,PID] | -t TID | -G PATH | [--] COMMAND [ARGUMENTS]",
+	.usage = "[OPTIONS] -a | -p PID[,PID] | -t TID | -G CGROUP | [--] COMMAND [ARGUMENTS]",
 	.description = "Counts events, without samples.  With -a, -p, -t or -G a command is the "
 		       "stop-watch: the count\nends when it exits.",
 	.json = "{\"time_s\" (-I),\"elapsed_s\",\"runs\",\"user_s\",\"system_s\" (a command),\n"
@@ -622,10 +622,10 @@ static int check_targets(struct stat_state *st, bool command)
 	if (kinds > 1)
 		log_error("stat: -a, -p, -t and -G exclude each other");
 	else if (!kinds && !command)
-		log_error("stat needs a target: -a (the machine), -p PID, -t TID, -G PATH, or a "
+		log_error("stat needs a target: -a (the machine), -p PID, -t TID, -G CGROUP, or a "
 			  "command");
 	else if (args->by == STAT_CGROUP && !args->cgroups)
-		log_error("stat: --by cgroup needs -G PATH[,PATH...]");
+		log_error("stat: --by cgroup needs -G CGROUP[,CGROUP...]");
 	else if (args->cgroups && args->by != STAT_TOTAL && args->by != STAT_CGROUP)
 		log_error("stat: -G has a row for each cgroup");
 	else

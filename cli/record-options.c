@@ -285,7 +285,7 @@ static const struct option_def defs[] = {
 	CALL("tid", 't', "TID[,TID]", add_tids, "these threads alone"),
 	FLAG("children", 0, children, "with -p: their children too (a command's always are)"),
 	TEXT("uid", 'u', "USER", user, "the processes of this user, by name or number"),
-	TEXT("cgroup", 'G', "PATH", cgroup, "the processes in this cgroup or below it"),
+	TEXT("cgroup", 'G', "CGROUP", cgroup, "the processes in this cgroup or below it"),
 	CALL("event", 'e', "EVENT[,FOLLOWER...]", set_event,
 	     "the event to sample (default: cycles, or cpu-clock without counters):\na counter's "
 	     "name, GROUP:NAME (tracepoint), rHEX, PMU/terms/,\nkprobe:FUNC, uprobe:PATH:SYMBOL, "

@@ -220,8 +220,14 @@ check complete-event completes page-faults record -e page-f
 check complete-format completes folded export --to fo
 check complete-pid completes " *$$|$$" record -p $$
 check complete-exec completes sleep record -- slee
-check complete-zsh eval '"$PERFWIND" generate zsh | grep -q "1:command:(list show delete)"'
-check complete-fish eval '"$PERFWIND" generate fish | grep -q "episodes.*-a .list show delete."'
+for shell in bash zsh fish; do
+	if command -v $shell >/dev/null && "$PYTHON" -c 'import pty, os; os.close(pty.openpty()[0])' 2>/dev/null; then
+		mkdir $shell
+		"$PYTHON" "$INTEGRATION/completes.py" $shell "$OWN_PERFWIND" "$TMP/$shell"
+	else
+		skip complete-$shell "no $shell, or no pseudo-terminal"
+	fi
+done
 man() { "$PERFWIND" generate man . && grep -q "^.SH EXAMPLES" perfwind-record.1 && grep -q "^.SH EXIT STATUS" perfwind-record.1 &&
 	grep -q "^.SH EVENTS" perfwind-record.1 && grep -q "^.SH FILES" perfwind.1 && grep -q "^.SH ENVIRONMENT" perfwind.1; }
 check man-sections man

@@ -118,10 +118,10 @@ static void test_completions(void **state)
 			(void)snprintf(option, sizeof(option), " --%s", d->name);
 			if (d->help)
 				assert_non_null(strstr(bash, option));
-			(void)snprintf(option, sizeof(option), "'--%s[", d->name);
+			(void)snprintf(option, sizeof(option), "--%s", d->name);
 			if (d->help)
 				assert_non_null(strstr(zsh, option));
-			(void)snprintf(option, sizeof(option), "from %s' -l %s ", commands[i]->name,
+			(void)snprintf(option, sizeof(option), " %s' -l %s ", commands[i]->name,
 				       d->name);
 			if (d->help)
 				assert_non_null(strstr(fish, option));
@@ -134,19 +134,17 @@ static void test_completions(void **state)
 		bash,
 		"\t\t-t | --to) COMPREPLY=($(compgen -W 'html folded pprof systrace str bin' -- "
 		"\"$cur\")); return ;;\n"));
-	assert_non_null(strstr(bash, "\t\t-e | --event) _perfwind_events; return ;;\n"));
-	assert_non_null(strstr(bash,
-			       "\t\t-p | --pid) COMPREPLY=($(compgen -W \"$(ps -eo pid=)\" -- "
-			       "\"$cur\")); return ;;\n"));
+	assert_non_null(strstr(bash, "\t\t-e | --event) _perfwind_list events; return ;;\n"));
+	assert_non_null(strstr(bash, "\t\t-p | --pid) _perfwind_list processes; return ;;\n"));
 	assert_null(strstr(bash, "--output) "));
 	assert_non_null(strstr(zsh, ":COLUMN:(self total samples name)'"));
-	assert_non_null(strstr(zsh, ":PID\\[,PID\\]:_pids'"));
+	assert_non_null(strstr(zsh, "'*'{-p+,--pid=}'[these processes, with all their threads]"
+				    ":PID\\[,PID\\]:_perfwind_processes'"));
 	assert_non_null(strstr(zsh, ":FILE:_files'"));
-	assert_non_null(strstr(fish,
-			       "from report' -l by -s b -x -a 'function process thread module "
-			       "cgroup pid reason mark' -d 'rows of the table"));
-	assert_non_null(strstr(fish, "from record' -l output -s o -r -F -d 'the trace"));
-	assert_non_null(strstr(fish, "from record' -l frequency -s F -x -d 'samples"));
+	assert_non_null(strstr(fish, "is report' -l by -s b -x -a 'function process thread module "
+				     "cgroup pid reason mark' -d 'rows of the table"));
+	assert_non_null(strstr(fish, "of record' -l output -s o -r -F -d 'the trace"));
+	assert_non_null(strstr(fish, "of record' -l frequency -s F -x -d 'samples"));
 	free(bash);
 	free(zsh);
 	free(fish);
