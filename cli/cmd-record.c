@@ -75,8 +75,7 @@ struct record {
 	char waits_note[WAITS_NOTE];
 	struct at_sample *at_sample;
 	struct consent *consent;
-	struct mark_rings *mark_rings; /* --marks */
-	struct ftrace_print *ftrace_print;
+	struct record_marks marks;
 	struct perfdata_out *raw;
 	struct job job;
 	struct own_rights own;
@@ -531,8 +530,9 @@ static struct session_options session_options_of(struct record *rec)
 		.addresses = args->collect.addresses,
 		.at_sample = rec->at_sample,
 		.raw = rec->raw,
-		.mark_rings = rec->mark_rings,
-		.ftrace_print = rec->ftrace_print,
+		.mark_rings = rec->marks.rings,
+		.ftrace_print = rec->marks.print,
+		.mark_counts = rec->marks.counts,
 		.min_duration_ns = rec->args.min_duration_ns,
 		.note = rec->note,
 		.note_brief = gate_brief(GATE_CYCLES),
@@ -735,15 +735,15 @@ static int prepare(struct record *rec)
 	if (r < 0)
 		return r;
 	r = record_marks_open(&rec->args, rec->job.command, rec->features.has[FEATURE_PEER_PIDFD],
-			      &rec->mark_rings, &rec->ftrace_print);
+			      &rec->marks);
 	if (r < 0)
 		return r;
 	r = job_hold(&rec->job);
 	if (r < 0)
 		return said("cannot fork", r);
 	rec->command_pid = (uint32_t)rec->job.spawn.pid;
-	if (rec->mark_rings && rec->command_pid &&
-	    mark_rings_allow(rec->mark_rings, rec->command_pid) < 0)
+	if (rec->marks.rings && rec->command_pid &&
+	    mark_rings_allow(rec->marks.rings, rec->command_pid) < 0)
 		return said("--marks", -ENOMEM);
 	r = watch(rec);
 	if (r >= 0 && rec->flight)
@@ -897,8 +897,7 @@ static int record_main(int argc, char **argv)
 	(void)session_free(rec->session);
 	(void)at_sample_free(rec->at_sample);
 	(void)consent_free(rec->consent);
-	(void)mark_rings_free(rec->mark_rings);
-	(void)ftrace_print_free(rec->ftrace_print);
+	record_marks_close(&rec->marks);
 	(void)perfdata_out_free(rec->raw);
 	(void)sink_free(rec->sink);
 	(void)flight_free(rec->flight);

@@ -20,8 +20,10 @@
 #include "cli/common-options.h"
 #include "cli/episode-folder.h"
 #include "cli/signals.h"
+#include "cli/record-marks.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/shared-counts.h"
 #include "watch/episode.h"
 #include "watch/gauge.h"
 
@@ -41,6 +43,8 @@ struct watcher {
 	struct loop loop;
 	struct loop_timer timer;
 	struct loop_source signals;
+	struct shared_counts *marks; /* counted by the recorder */
+	bool has_marks;		     /* the recorder runs with --marks */
 	pid_t recorder;
 	uint64_t recorder_at; /* its last start */
 	pid_t writers[WRITERS];
@@ -74,8 +78,8 @@ static const struct options options = {
 		 "threshold), `exec` (a program that runs with the folder of each new episode).",
 		 "[rule NAME]: `when` (process-cpu, cgroup-cpu, machine-cpu, psi-cpu, psi-memory, "
 		 "psi-io, load, memory-growth, run-queue, counter, hit, duration, signal, "
-		 "latency), of `process` (a pid or a name), `cgroup`, `event`, `command`, or "
-		 "`from` "
+		 "latency, mark), of `process` (a pid or a name), `cgroup`, `event`, `command`, "
+		 "`mark` (the name of a mark; the recorder then has --marks), or `from` "
 		 "and `to` (two tracepoints with the same `key`); `above`, `below` "
 		 "(hysteresis), `for` (how long above), `calm` (how long below, 3s), `before` "
 		 "(30s), `after` (5s), `longest` (10min), `cooldown` (10min), `per-day` (24), "
@@ -116,6 +120,25 @@ static size_t split(char *text, const char **words, size_t room)
 	return n;
 }
 
+static bool wants_marks(const struct watch_rules *rules)
+{
+	for (size_t i = 0; i < rules->n; i++)
+		if (rules->rules[i].when == WATCH_MARK)
+			return true;
+	return false;
+}
+
+/* In the recorder before its exec: dup() leaves the descriptor open there. */
+static void give_counts(const struct watcher *w)
+{
+	char number[16];
+	int fd = dup(shared_counts_fd(w->marks));
+
+	(void)snprintf(number, sizeof(number), "%d", fd);
+	if (fd >= 0)
+		(void)setenv(RECORD_MARK_COUNTS_ENV, number, 1);
+}
+
 /* A group of its own: Ctrl-C is for watch, which still needs it then. */
 static void start_recorder(struct watcher *w)
 {
@@ -126,6 +149,9 @@ static void start_recorder(struct watcher *w)
 
 	(void)snprintf(memory, sizeof(memory), "%luK", w->rules.memory >> 10);
 	(void)snprintf(text, sizeof(text), "%s", w->rules.record);
+	w->has_marks = w->has_marks || wants_marks(&w->rules);
+	if (w->has_marks)
+		words[n++] = "--marks";
 	(void)split(text, words + n, WORDS - n - 1);
 	(void)unlink(w->file);
 	w->recorder_at = clock_ns(CLOCK_BOOTTIME);
@@ -136,6 +162,8 @@ static void start_recorder(struct watcher *w)
 		return;
 	(void)setpgid(0, 0);
 	be_plain_child();
+	if (w->has_marks)
+		give_counts(w);
 	(void)execv("/proc/self/exe", (char *const *)words);
 	_exit(127);
 }
@@ -336,13 +364,16 @@ static int poll_rules(struct loop_timer *timer)
 
 /* ---- rules ---- */
 
-static int open_rule(const struct watch_rule *rule, struct gauge **ret, char *error, size_t size)
+static int open_rule(const struct watcher *w, const struct watch_rule *rule, struct gauge **ret,
+		     char *error, size_t size)
 {
 	char why[512] = "";
-	int r = gauge_new(rule, "", ret, why, sizeof(why));
+	int r = gauge_new(rule, "", w->marks, ret, why, sizeof(why));
 
 	if (r < 0)
-		(void)snprintf(error, size, "rule %s: %s", rule->name, why);
+		(void)snprintf(error, size, "%s:%u:%u: rule %s: %s", w->path,
+			       rule->text_line ? rule->text_line : rule->line,
+			       rule->text_line ? rule->text_column : 1, rule->name, why);
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -363,7 +394,7 @@ static int use_rules(struct watcher *w, struct watch_rules *new, char *error, si
 
 	for (size_t i = 0; r >= 0 && i < new->n; i++)
 		if (find_equal(w, &new->rules[i]) < 0)
-			r = open_rule(&new->rules[i], &gauges[i], error, size);
+			r = open_rule(w, &new->rules[i], &gauges[i], error, size);
 	if (r < 0) {
 		for (size_t i = 0; i < new->n; i++)
 			(void)gauge_free(gauges[i]);
@@ -406,6 +437,9 @@ static void reload(struct watcher *w)
 			strcmp(new.folder, w->rules.folder) != 0;
 		if (other)
 			log_info("folder, record and memory take effect when watch starts again");
+		if (wants_marks(&new) && !w->has_marks)
+			log_info("rules of marks take effect when watch starts again: the flight "
+				 "recorder runs without --marks");
 		r = use_rules(w, &new, error, sizeof(error));
 	}
 	if (r < 0)
@@ -481,6 +515,8 @@ static int prepare(struct watcher *w)
 		watch_rules_deinit(&rules);
 		return 0;
 	}
+	if (r >= 0 && shared_counts_new(&w->marks) < 0)
+		w->marks = NULL; /* rules of marks are refused */
 	if (r >= 0)
 		r = use_rules(w, &rules, error, sizeof(error));
 	if (r < 0) {
@@ -515,6 +551,7 @@ static int watch_main(int argc, char **argv)
 	for (size_t i = 0; i < w.rules.n; i++)
 		(void)gauge_free(w.runs[i].gauge);
 	watch_rules_deinit(&w.rules);
+	(void)shared_counts_free(w.marks);
 	return r < 0 || w.failed;
 }
 

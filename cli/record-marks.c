@@ -89,8 +89,22 @@ static void open_print(const struct record_args *args, struct ftrace_print **ret
 			    strerror(-r));
 }
 
+/* Whatever is in the environment, the recording goes on without. */
+static void take_counts(struct shared_counts **ret_counts)
+{
+	const char *text = getenv(RECORD_MARK_COUNTS_ENV);
+	uint64_t fd;
+
+	if (!text)
+		return;
+	if (parse_u64(text, 10, INT32_MAX, &fd) < 0 || fd <= STDERR_FILENO ||
+	    shared_counts_take((int)fd, ret_counts) < 0)
+		log_verbose(RECORD_MARK_COUNTS_ENV "=%.32s: no memory of counters", text);
+	(void)unsetenv(RECORD_MARK_COUNTS_ENV);
+}
+
 int record_marks_open(const struct record_args *args, bool command, bool peer_pidfd,
-		      struct mark_rings **ret_rings, struct ftrace_print **ret_print)
+		      struct record_marks *marks)
 {
 	const struct mark_rings_options options = {
 		.clock = record_clock(args),
@@ -102,15 +116,23 @@ int record_marks_open(const struct record_args *args, bool command, bool peer_pi
 
 	if (!args->marks)
 		return 0;
-	r = mark_rings_new(&options, ret_rings);
+	take_counts(&marks->counts);
+	r = mark_rings_new(&options, &marks->rings);
 	if (r < 0) {
 		log_error("record: --marks: %s", strerror(-r));
 		return r;
 	}
-	open_print(args, ret_print);
+	open_print(args, &marks->print);
 	if (command && !args->stop_watch)
-		r = prepare_command(*ret_rings);
+		r = prepare_command(marks->rings);
 	else
-		r = invite_all(args, *ret_rings);
+		r = invite_all(args, marks->rings);
 	return r;
+}
+
+void record_marks_close(struct record_marks *marks)
+{
+	marks->rings = mark_rings_free(marks->rings);
+	marks->print = ftrace_print_free(marks->print);
+	marks->counts = shared_counts_free(marks->counts);
 }

@@ -10,6 +10,7 @@
 struct consent;
 struct ftrace_print;
 struct mark_rings;
+struct shared_counts;
 struct perfdata_out;
 struct session_shared;
 
@@ -115,6 +116,8 @@ struct session_options {
 	struct mark_rings *mark_rings;
 	/* What programs write to trace_marker; borrowed, only with mark_rings; NULL: it is not read. */
 	struct ftrace_print *ftrace_print;
+	/* Marks by name, for the process that started this one; borrowed, NULL: they are not counted. */
+	struct shared_counts *mark_counts;
 	uint64_t min_duration_ns;
 	/* Receives every record unchanged; borrowed while the session lives.  NULL: none. */
 	struct perfdata_out *raw;

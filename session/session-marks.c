@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "base/shared-counts.h"
 #include "marks/ftrace-print.h"
 #include "marks/mark-functions.h"
 #include "marks/mark-rings.h"
@@ -278,6 +279,17 @@ static int function_mark(struct session_marks *m, uint32_t pid, uint32_t tid,
 	return r < 0 ? trace(r) : 0;
 }
 
+static int add_mark(struct session_marks *m, const struct mark *mark)
+{
+	struct shared_counts *counts = m->session->options.mark_counts;
+	bool ends = mark->kind == MARK_END || mark->kind == MARK_ASYNC_END ||
+		    mark->kind == MARK_TRACK_END;
+
+	if (counts && !ends)
+		shared_counts_add(counts, mark->name, mark->name_len, (uint32_t)mark->pid);
+	return mark_tracks_add(m->tracks, mark);
+}
+
 static int take_mark(void *arg, uint32_t pid, uint32_t tid, const struct mark_ring_mark *taken)
 {
 	struct mark_ring_mark fixed = *taken, *mark = &fixed;
@@ -316,7 +328,7 @@ static int take_mark(void *arg, uint32_t pid, uint32_t tid, const struct mark_ri
 	to.time_ns = mark->time;
 	to.pid = (int32_t)pid;
 	to.tid = (int32_t)tid;
-	return mark_tracks_add(m->tracks, &to);
+	return add_mark(m, &to);
 }
 
 static int program_ended(void *arg, uint32_t pid)
@@ -432,7 +444,7 @@ static int take_line(void *arg, uint32_t tid, uint64_t time, const char *text, s
 	mark.pid = (int32_t)pid;
 	mark.tid = (int32_t)tid;
 	m->latest = max_u64(m->latest, time);
-	return mark_tracks_add(m->tracks, &mark);
+	return add_mark(m, &mark);
 }
 
 static int turn_print(struct session_marks *m, uint64_t now)

@@ -355,6 +355,7 @@ static int put_episode(struct writer *w)
 	put_text(&b, "process", w->process);
 	put_text(&b, "cgroup", rule->cgroup);
 	put_text(&b, "event", rule->event);
+	put_text(&b, "mark", rule->mark);
 	put_text(&b, "hottest", w->hottest);
 	put_text(&b, "trace", "trace.pftrace");
 	buffer_printf(&b, "\n}\n");

@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/features.h"
+#include "base/shared-counts.h"
 #include "perf/pair.h"
 #include "perf/probe.h"
 #include "perf/source.h"
@@ -53,10 +54,12 @@ struct gauge {
 	struct pair *pair; /* latency */
 	uint32_t *cpus;
 	size_t n_cpus;
-	int exits;	  /* signal: the kernel's process events */
-	pid_t command;	  /* duration: that runs */
-	uint64_t started; /* of the command, or of the last one */
-	double took;	  /* seconds, of the last one */
+	int exits;		     /* signal: the kernel's process events */
+	pid_t command;		     /* duration: that runs */
+	uint64_t started;	     /* of the command, or of the last one */
+	double took;		     /* seconds, of the last one */
+	struct shared_counts *marks; /* borrowed */
+	size_t mark;		     /* its slot; SIZE_MAX: none */
 };
 
 /* ---- readings ---- */
@@ -496,6 +499,28 @@ static double poll_pair(const struct gauge *g)
 	return pair_read(g->pair, &result) < 0 ? 0 : (double)result.longest_ns / NSEC_PER_MSEC;
 }
 
+/* ---- marks ---- */
+
+static int open_mark(struct gauge *g, char *error, size_t error_size)
+{
+	int r = g->marks ? shared_counts_want(g->marks, g->rule->mark, &g->mark) : -ENOTSUP;
+
+	if (r < 0)
+		(void)snprintf(error, error_size, "marks '%s' cannot be counted: %s", g->rule->mark,
+			       strerror(-r));
+	return r < 0 ? trace(r) : 0;
+}
+
+static double poll_mark(struct gauge *g, uint32_t *ret_pid)
+{
+	uint64_t before = g->last;
+
+	g->last = shared_counts_read(g->marks, g->mark, ret_pid);
+	if (g->last == before)
+		*ret_pid = 0;
+	return (double)(g->last - before);
+}
+
 /* ---- the whole ---- */
 
 static int open_kind(struct gauge *g, char *error, size_t error_size)
@@ -510,6 +535,8 @@ static int open_kind(struct gauge *g, char *error, size_t error_size)
 		return open_events(g, error, error_size);
 	if (when == WATCH_LATENCY)
 		return open_pair(g, error, error_size);
+	if (when == WATCH_MARK)
+		return open_mark(g, error, error_size);
 	if (when == WATCH_CGROUP_CPU || when == WATCH_MACHINE_CPU || when == WATCH_PSI_CPU ||
 	    when == WATCH_PSI_MEMORY || when == WATCH_PSI_IO)
 		r = read_total(g, &total);
@@ -522,14 +549,15 @@ static int open_kind(struct gauge *g, char *error, size_t error_size)
 	return r < 0 ? trace(r) : 0;
 }
 
-int gauge_new(const struct watch_rule *rule, const char *root, struct gauge **ret_gauge,
-	      char *error, size_t error_size)
+int gauge_new(const struct watch_rule *rule, const char *root, struct shared_counts *marks,
+	      struct gauge **ret_gauge, char *error, size_t error_size)
 {
 	struct gauge *g = calloc(1, sizeof(*g));
 	int r = g ? 0 : -ENOMEM;
 
 	if (r >= 0) {
-		*g = (struct gauge){.rule = rule, .root = root, .exits = -1};
+		*g = (struct gauge){
+			.rule = rule, .root = root, .exits = -1, .marks = marks, .mark = SIZE_MAX};
 		g->targets = calloc(TARGETS, sizeof(*g->targets));
 		r = g->targets ? open_kind(g, error, error_size) : -ENOMEM;
 	}
@@ -554,6 +582,8 @@ struct gauge *gauge_free(struct gauge *g)
 	(void)perf_source_free(g->events);
 	(void)pair_free(g->pair);
 	(void)fd_close(g->exits);
+	if (g->mark != SIZE_MAX)
+		shared_counts_forget(g->marks, g->mark);
 	free(g->cpus);
 	free(g->targets);
 	free(g);
@@ -601,6 +631,9 @@ void gauge_poll(struct gauge *g, uint64_t now, double *ret_value, uint32_t *ret_
 		break;
 	case WATCH_LATENCY:
 		*ret_value = poll_pair(g);
+		break;
+	case WATCH_MARK:
+		*ret_value = poll_mark(g, ret_pid);
 		break;
 	case WATCH_LOAD:
 		if (read_number(g, "/proc/loadavg", "", "", ret_value) < 0)

@@ -31,6 +31,7 @@ const char *const watch_when_names[] = {
 	[WATCH_DURATION] = "duration",
 	[WATCH_SIGNAL] = "signal",
 	[WATCH_LATENCY] = "latency",
+	[WATCH_MARK] = "mark",
 	[WATCH_WHENS] = NULL,
 };
 
@@ -51,6 +52,8 @@ const char *watch_when_unit(enum watch_when when)
 		return "processes";
 	case WATCH_LATENCY:
 		return "ms";
+	case WATCH_MARK:
+		return "marks";
 	default:
 		return "%";
 	}
@@ -58,7 +61,7 @@ const char *watch_when_unit(enum watch_when when)
 
 /* What a rule of each kind must name. */
 static const struct {
-	bool process, cgroup, event, command;
+	bool process, cgroup, event, command, mark;
 	double above; /* default; 0: none */
 	uint64_t hold_ns;
 } needs[WATCH_WHENS] = {
@@ -75,6 +78,7 @@ static const struct {
 	[WATCH_HIT] = {.event = true, .above = 1},
 	[WATCH_DURATION] = {.command = true},
 	[WATCH_SIGNAL] = {.above = 1},
+	[WATCH_MARK] = {.mark = true, .above = 1},
 };
 
 enum kind { TEXT, DURATION, SIZE, NUMBER, COUNT, WHEN };
@@ -110,6 +114,7 @@ static const struct key rule_keys[] = {
 	{"from", TEXT, OF_TEXT(from)},
 	{"to", TEXT, OF_TEXT(to)},
 	{"key", TEXT, OF_TEXT(key)},
+	{"mark", TEXT, OF_TEXT(mark)},
 	{"above", NUMBER, OF(above)},
 	{"below", NUMBER, OF(below)},
 	{"threads-above", NUMBER, OF(threads)},
@@ -237,6 +242,10 @@ static int set_value(struct parser *p, const struct key *key, char *to, const ch
 			return complain(p, value, "%s is longer than %zu bytes", key->name,
 					key->room - 1);
 		memcpy(to + key->offset, value, strlen(value) + 1);
+		if (p->rule) {
+			p->rule->text_line = p->line;
+			p->rule->text_column = (uint32_t)(value - p->start) + 1;
+		}
 		return 0;
 	}
 	if (key->kind == WHEN) {
@@ -284,6 +293,8 @@ static int end_rule(struct parser *p)
 		missing = "event";
 	else if (needs[rule->when].command && !rule->command[0])
 		missing = "command";
+	else if (needs[rule->when].mark && !rule->mark[0])
+		missing = "mark";
 	else if (!given(p, "above") && needs[rule->when].above <= 0)
 		missing = "above";
 	else if ((given(p, "from") || given(p, "to")) && !given(p, "key"))
@@ -505,9 +516,9 @@ bool watch_rule_equal(const struct watch_rule *a, const struct watch_rule *b)
 	return !strcmp(a->name, b->name) && !strcmp(a->process, b->process) &&
 	       !strcmp(a->cgroup, b->cgroup) && !strcmp(a->event, b->event) &&
 	       !strcmp(a->command, b->command) && !strcmp(a->from, b->from) &&
-	       !strcmp(a->to, b->to) && !strcmp(a->key, b->key) && a->when == b->when &&
-	       a->above == b->above && a->below == b->below && a->threads == b->threads &&
-	       a->hold_ns == b->hold_ns && a->calm_ns == b->calm_ns &&
+	       !strcmp(a->to, b->to) && !strcmp(a->key, b->key) && !strcmp(a->mark, b->mark) &&
+	       a->when == b->when && a->above == b->above && a->below == b->below &&
+	       a->threads == b->threads && a->hold_ns == b->hold_ns && a->calm_ns == b->calm_ns &&
 	       a->before_ns == b->before_ns && a->after_ns == b->after_ns &&
 	       a->longest_ns == b->longest_ns && a->cooldown_ns == b->cooldown_ns &&
 	       a->each_ns == b->each_ns && a->per_day == b->per_day;

@@ -26,6 +26,7 @@ enum watch_when {
 	WATCH_DURATION,	     /* seconds that a command takes */
 	WATCH_SIGNAL,	     /* processes that a signal ended since the last poll */
 	WATCH_LATENCY,	     /* ms: the longest time between two tracepoints since the last poll */
+	WATCH_MARK,	     /* marks of a name since the last poll */
 	WATCH_WHENS,
 };
 extern const char *const watch_when_names[]; /* ends with NULL */
@@ -36,11 +37,14 @@ enum { WATCH_NAME = 32, WATCH_RULES = 64, WATCH_TEXT = 512, WATCH_POINT = 128 };
 struct watch_rule {
 	char name[WATCH_NAME]; /* letters, digits, - and _ : a part of file names */
 	uint32_t line;
+	uint32_t text_line,
+		text_column; /* of the last event, cgroup, command, mark, from, to, key */
 	enum watch_when when;
 	char process[64]; /* a pid, or a name (comm); empty: none */
 	char cgroup[WATCH_TEXT], event[WATCH_TEXT], command[WATCH_TEXT];
 	char from[WATCH_POINT], to[WATCH_POINT]; /* latency: "GROUP:NAME" */
 	char key[WATCH_POINT];			 /* "FIELD", or "FIELD:FIELD" of from and to */
+	char mark[WATCH_POINT];			 /* the name of a mark */
 	double above, below;			 /* hysteresis: an episode ends below `below` */
 	double threads;	  /* percent of one CPU: threads with less are not in the call tree */
 	uint64_t hold_ns; /* this long above before it fires */

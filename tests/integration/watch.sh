@@ -87,5 +87,28 @@ name=$(basename "$folder")
 check shown sh -c "'$PERFWIND' episodes -d '$TMP/episodes/new' show $name | grep -q '\"hottest\": \"guilty\"'"
 check deleted "$PERFWIND" episodes -d "$TMP/episodes/new" delete "$name"
 check nothing-left [ -z "$(ls -A "$TMP/episodes/new")" ]
+
+# A mark of a program: the recorder counts it, the episode is the program's.
+LD_PRELOAD=$O/libperfwind-marks.so "$PROGRAMS/marks" loop &
+target=$!
+started $target
+wait_for grep -q loop "/proc/$target/cmdline"
+wait_for grep -q perfwind-marks "/proc/$target/maps"
+printf '[watch]\nrecord = -p %s -F 499 -e cpu-clock\nmemory = 4M\npoll = 100ms\n[rule mark]\nwhen = mark\nmark = cat1\nlongest = 1s\nbefore = 0s\nafter = 0s\n[rule other]\nwhen = mark\nmark = cat\n' \
+	$target >"$TMP/marks.rules"
+"$PERFWIND" watch -c "$TMP/marks.rules" -d "$TMP/episodes/marks" 2>"$TMP/marks.err" &
+watch=$!
+started $watch
+marked() { grep -q "\"pid\": $target,$" "$TMP/episodes/marks/"2*-mark/episode.json 2>/dev/null || { cat "$TMP/marks.err"; return 1; }; }
+check mark wait_for marked
+kill -TERM $watch
+wait $watch
+check mark-status [ $? = 0 ]
+check mark-only-its-own [ -z "$(ls "$TMP/episodes/marks" | grep -- '-other$')" ]
+check mark-in-the-trace sh -c "'$PERFWIND' report --by mark --json '$TMP/episodes/marks/'2*-mark/trace.pftrace | grep -q '\"mark\": \"cat1\"'"
+printf '[rule x]\nwhen = hit\nevent = page-fualts\n' >"$TMP/marks.rules"
+check event-position eval '! "$PERFWIND" watch -c "$TMP/marks.rules" -d "$TMP/episodes/marks" 2>"$TMP/marks.err"'
+check event-nearest grep -q 'marks.rules:3:9: rule x: .*page-faults' "$TMP/marks.err"
+
 mkdir "$TMP/episodes/new/other"
 check only-episodes [ "$("$PERFWIND" episodes -d "$TMP/episodes/new" delete other ../new 2>&1 | grep -c 'no such episode')" = 2 ]

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/shared-counts.h"
 #include "tests/unit/fake-root.h"
 #include "watch/gauge.h"
 
@@ -16,7 +17,7 @@ static struct gauge *opened(const struct watch_rule *rule)
 	struct gauge *g;
 	char error[512] = "";
 
-	if (gauge_new(rule, root, &g, error, sizeof(error)) < 0)
+	if (gauge_new(rule, root, NULL, &g, error, sizeof(error)) < 0)
 		fail_msg("%s", error);
 	return g;
 }
@@ -162,7 +163,7 @@ static void test_cgroup(void **state)
 	assert_true(polled(g, 2 * S, 0) == 50);
 	(void)gauge_free(g);
 	strcpy(rule.cgroup, "none");
-	assert_int_equal(gauge_new(&rule, root, &g, error, sizeof(error)), -ENOENT);
+	assert_int_equal(gauge_new(&rule, root, NULL, &g, error, sizeof(error)), -ENOENT);
 	assert_non_null(strstr(error, "is there such a cgroup?"));
 }
 
@@ -205,7 +206,7 @@ static void test_signal(void **state)
 	pid_t child;
 
 	(void)state;
-	if (gauge_new(&rule, "", &g, error, sizeof(error)) < 0) {
+	if (gauge_new(&rule, "", NULL, &g, error, sizeof(error)) < 0) {
 		assert_non_null(strstr(error, "process events cannot be read"));
 		skip();
 	}
@@ -224,6 +225,30 @@ static void test_signal(void **state)
 	}
 	(void)gauge_free(g);
 	assert_true(sum >= 1);
+}
+
+/* As the recorder counts them. */
+static void test_mark(void **state)
+{
+	const struct watch_rule rule = {.when = WATCH_MARK, .mark = "slow request"};
+	struct shared_counts *marks;
+	struct gauge *g;
+	char error[512] = "";
+
+	(void)state;
+	assert_int_equal(gauge_new(&rule, "", NULL, &g, error, sizeof(error)), -ENOTSUP);
+	assert_non_null(strstr(error, "'slow request' cannot be counted"));
+	assert_int_equal(shared_counts_new(&marks), 0);
+	shared_counts_add(marks, "slow request", 12, 70);
+	assert_int_equal(gauge_new(&rule, "", marks, &g, error, sizeof(error)), 0);
+	assert_true(polled(g, S, 0) == 0);
+	shared_counts_add(marks, "slow request", 12, 71);
+	shared_counts_add(marks, "slow request", 12, 72);
+	shared_counts_add(marks, "slow requests", 13, 73);
+	assert_true(polled(g, 2 * S, 72) == 2);
+	assert_true(polled(g, 3 * S, 0) == 0);
+	(void)gauge_free(g);
+	(void)shared_counts_free(marks);
 }
 
 static int set_up(void **state)
@@ -246,7 +271,7 @@ int main(void)
 		cmocka_unit_test(test_process_cpu), cmocka_unit_test(test_process_by_pid),
 		cmocka_unit_test(test_memory),	    cmocka_unit_test(test_machine),
 		cmocka_unit_test(test_cgroup),	    cmocka_unit_test(test_duration),
-		cmocka_unit_test(test_signal),
+		cmocka_unit_test(test_signal),	    cmocka_unit_test(test_mark),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -50,6 +50,23 @@ static void test_values(void **state)
 	watch_rules_deinit(&r);
 }
 
+static void test_mark(void **state)
+{
+	struct watch_rules r = parsed("[rule a]\nwhen = mark\nmark = slow request\n"
+				      "[rule b]\nwhen = mark\nmark = slow requests\nabove = 5\n"
+				      "cooldown = 1min\n");
+
+	(void)state;
+	assert_int_equal(r.rules[0].when, WATCH_MARK);
+	assert_string_equal(r.rules[0].mark, "slow request");
+	assert_true(r.rules[0].above == 1 && r.rules[0].hold_ns == 0);
+	assert_int_equal(r.rules[0].text_line, 3);
+	assert_int_equal(r.rules[0].text_column, 8);
+	assert_true(r.rules[1].above == 5);
+	assert_false(watch_rule_equal(&r.rules[0], &r.rules[1]));
+	watch_rules_deinit(&r);
+}
+
 static void test_latency(void **state)
 {
 	struct watch_rules r = parsed("[rule a]\nwhen = latency\nabove = 20\n"
@@ -93,6 +110,8 @@ static void test_wrong(void **state)
 		{"[rule x]\n  abvoe = 1\n", "x:2:3: unknown key 'abvoe'; did you mean above?"},
 		{"[rule x]\nwhen = proces-cpu\n",
 		 "x:2:8: 'proces-cpu' cannot be watched; did you mean process-cpu?"},
+		{"[rule x]\nwhen = marc\n", "x:2:8: 'marc' cannot be watched; did you mean mark?"},
+		{"[rule x]\nwhen = mark\nevent = x\n", "x:1:1: [rule x] has no 'mark'"},
 		{"[rule x]\nwhen =\n", "x:2:7: when has no value"},
 		{"[rule x]\nwhen = latency\n", "x:1:1: [rule x] has no 'above'"},
 		{"[rule x]\nwhen = latency\nabove = 1\nfrom = irq:a\n",
@@ -221,10 +240,11 @@ static void test_own(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_values),	 cmocka_unit_test(test_latency),
-		cmocka_unit_test(test_defaults), cmocka_unit_test(test_wrong),
-		cmocka_unit_test(test_bounds),	 cmocka_unit_test(test_equal),
-		cmocka_unit_test(test_units),	 cmocka_unit_test(test_own),
+		cmocka_unit_test(test_values), cmocka_unit_test(test_latency),
+		cmocka_unit_test(test_mark),   cmocka_unit_test(test_defaults),
+		cmocka_unit_test(test_wrong),  cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_equal),  cmocka_unit_test(test_units),
+		cmocka_unit_test(test_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
