@@ -41,6 +41,10 @@ enum vm_field {
 	VM_NMETHOD_PCS,		/* offsets from the blob */
 	VM_NMETHOD_DEPENDENCIES,
 	VM_NMETHOD_METADATA,
+	VM_NMETHOD_IMMUTABLE, /* JDK 25 on: the address of scopes, apart from the code */
+	VM_NMETHOD_SCOPES,    /* offset of scopes, from there; records of calls are in front */
+	VM_BLOB_MUTABLE,      /* the address of relocations and, behind these, Methods */
+	VM_BLOB_RELOCATIONS,  /* bytes */
 	VM_METHOD_CONST,
 	VM_CONST_POOL,
 	VM_CONST_NAME,
@@ -206,6 +210,10 @@ static const struct known_field {
 	{VM_NMETHOD_PCS, false, "nmethod", "_scopes_pcs_offset"},
 	{VM_NMETHOD_DEPENDENCIES, false, "nmethod", "_dependencies_offset"},
 	{VM_NMETHOD_METADATA, false, "nmethod", "_metadata_offset"},
+	{VM_NMETHOD_IMMUTABLE, false, "nmethod", "_immutable_data"},
+	{VM_NMETHOD_SCOPES, false, "nmethod", "_scopes_data_offset"},
+	{VM_BLOB_MUTABLE, false, "CodeBlob", "_mutable_data"},
+	{VM_BLOB_RELOCATIONS, false, "CodeBlob", "_relocation_size"},
 	{VM_METHOD_CONST, true, "Method", "_constMethod"},
 	{VM_CONST_POOL, true, "ConstMethod", "_constants"},
 	{VM_CONST_NAME, true, "ConstMethod", "_name_index"},
@@ -230,10 +238,17 @@ static uint8_t width_of(const char *type)
 		const char *name;
 		uint8_t width;
 	} types[] = {
-		{"int", 4},	     {"jint", 4},	 {"uint", 4},	   {"juint", 4},
-		{"unsigned int", 4}, {"u2", 2},		 {"jushort", 2},   {"short", 2},
-		{"int16_t", 2},	     {"uint16_t", 2},	 {"u1", 1},	   {"bool", 1},
-		{"int8_t", 1},	     {"signed char", 1}, {"CompLevel", 1}, {"uint8_t", 1},
+		{"int", 4},	     {"jint", 4},
+		{"uint", 4},	     {"juint", 4},
+		{"unsigned int", 4}, {"u2", 2},
+		{"jushort", 2},	     {"short", 2},
+		{"int16_t", 2},	     {"uint16_t", 2},
+		{"u1", 1},	     {"bool", 1},
+		{"int8_t", 1},	     {"signed char", 1},
+		{"CompLevel", 1},    {"uint8_t", 1},
+		{"uint32_t", 4},     {"int32_t", 4},
+		{"u4", 4},	     {"unsigned short", 2},
+		{"jbyte", 1},	     {"unsigned char", 1},
 	};
 
 	if (!strncmp(type, "volatile ", 9))
@@ -443,16 +458,42 @@ static bool read_number(struct hotspot *vm, uint64_t *at, uint64_t *ret_value)
 	return true;
 }
 
+struct vm_tables {
+	uint64_t pcs, pcs_end, scopes, metadata;
+};
+
 /* The records before and behind the code at @pc. */
 struct vm_pc_descs {
 	uint64_t before, behind; /* scopes; 0: none */
 	bool exact;		 /* @pc is a call: that of `behind` */
 };
 
-static bool find_scopes(struct hotspot *vm, uint64_t blob, uint64_t pc, struct vm_pc_descs *ret)
+/* Where a compiled method's tables are; false: the VM does not describe them. */
+static bool find_tables(struct hotspot *vm, uint64_t blob, struct vm_tables *ret)
 {
-	uint64_t first = blob + vm_get(vm, blob, VM_NMETHOD_PCS);
-	uint64_t end = blob + vm_get(vm, blob, VM_NMETHOD_DEPENDENCIES);
+	uint64_t apart = vm_pointer(vm, blob, VM_NMETHOD_IMMUTABLE), metadata;
+
+	if (!vm->width[VM_NMETHOD_PCS])
+		return false;
+	if (vm->width[VM_BLOB_MUTABLE]) {
+		metadata = vm_pointer(vm, blob, VM_BLOB_MUTABLE);
+		ret->pcs = apart + vm_get(vm, blob, VM_NMETHOD_PCS);
+		ret->scopes = ret->pcs_end = apart + vm_get(vm, blob, VM_NMETHOD_SCOPES);
+		ret->metadata = metadata + vm_get(vm, blob, VM_BLOB_RELOCATIONS);
+		return apart && metadata && vm->width[VM_NMETHOD_SCOPES] &&
+		       vm->width[VM_BLOB_RELOCATIONS];
+	}
+	ret->pcs = blob + vm_get(vm, blob, VM_NMETHOD_PCS);
+	ret->pcs_end = blob + vm_get(vm, blob, VM_NMETHOD_DEPENDENCIES);
+	ret->scopes = vm_pointer(vm, blob, VM_NMETHOD_SCOPES_DATA);
+	ret->metadata = blob + vm_get(vm, blob, VM_NMETHOD_METADATA);
+	return ret->scopes && vm->width[VM_NMETHOD_DEPENDENCIES] && vm->width[VM_NMETHOD_METADATA];
+}
+
+static bool find_scopes(struct hotspot *vm, const struct vm_tables *tables, uint64_t pc,
+			struct vm_pc_descs *ret)
+{
+	uint64_t first = tables->pcs, end = tables->pcs_end;
 	uint64_t low = 0, high = end > first ? (end - first) / PC_DESC : 0, n = high;
 	struct vm_pc_desc desc;
 
@@ -480,28 +521,26 @@ static bool find_scopes(struct hotspot *vm, uint64_t blob, uint64_t pc, struct v
 }
 
 /* The Method of number @index, from 1. */
-static uint64_t metadata_at(struct hotspot *vm, uint64_t blob, uint64_t index)
+static uint64_t metadata_at(struct hotspot *vm, uint64_t table, uint64_t index)
 {
-	uint64_t at = blob + vm_get(vm, blob, VM_NMETHOD_METADATA), method = 0;
+	uint64_t method = 0;
 
-	return index && vm_read(vm, at + 8 * (index - 1), &method, sizeof(method)) ? method : 0;
+	return index && vm_read(vm, table + 8 * (index - 1), &method, sizeof(method)) ? method : 0;
 }
 
 /* The methods of @scope, innermost first; 0: the memory is not what it was, other code is there by now. */
-static size_t read_scope(struct hotspot *vm, uint64_t blob, uint64_t scope, uint64_t *methods,
-			 size_t max)
+static size_t read_scope(struct hotspot *vm, uint64_t blob, const struct vm_tables *tables,
+			 uint64_t scope, uint64_t *methods, size_t max)
 {
-	uint64_t scopes = vm_pointer(vm, blob, VM_NMETHOD_SCOPES_DATA), number;
+	uint64_t number;
 	size_t n = 0;
 
-	if (!scopes)
-		return 0;
 	while (scope && n < max) {
-		uint64_t at = scopes + scope;
+		uint64_t at = tables->scopes + scope;
 
 		if (!read_number(vm, &at, &scope) || !read_number(vm, &at, &number))
 			return 0;
-		methods[n] = metadata_at(vm, blob, number);
+		methods[n] = metadata_at(vm, tables->metadata, number);
 		if (!methods[n])
 			return 0;
 		n++;
@@ -515,17 +554,19 @@ static size_t vm_inlined(struct hotspot *vm, const struct vm_blob *b, uint64_t a
 {
 	uint64_t others[VM_INLINED_MAX];
 	struct vm_pc_descs found;
+	struct vm_tables tables;
 	size_t n, n_others, same = 0;
 
-	if (max > VM_INLINED_MAX || !vm->width[VM_NMETHOD_PCS] ||
-	    !vm->width[VM_NMETHOD_DEPENDENCIES] || !vm->width[VM_NMETHOD_METADATA] ||
-	    !find_scopes(vm, b->blob, address - b->start, &found) || !found.behind)
+	if (max > VM_INLINED_MAX || !find_tables(vm, b->blob, &tables) ||
+	    !find_scopes(vm, &tables, address - b->start, &found) || !found.behind)
 		return 0;
-	n = read_scope(vm, b->blob, found.behind, methods, max);
+	n = read_scope(vm, b->blob, &tables, found.behind, methods, max);
 	if (!n || found.exact)
 		return n;
 	/* Between two calls: the methods that both are in.  Which others the code there belongs to is not recorded. */
-	n_others = found.before ? read_scope(vm, b->blob, found.before, others, VM_INLINED_MAX) : 0;
+	n_others = found.before
+			   ? read_scope(vm, b->blob, &tables, found.before, others, VM_INLINED_MAX)
+			   : 0;
 	while (same < n && same < n_others && methods[n - 1 - same] == others[n_others - 1 - same])
 		same++;
 	same = same ? same : 1;

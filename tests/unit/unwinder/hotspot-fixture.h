@@ -82,8 +82,10 @@ static const struct fake_field fake_fields[] = {
 	{11, 99, "VirtualSpace", "_high_boundary", "char*", 8},
 	{11, 99, "VirtualSpace", "_low", "char*", 16},
 	{11, 99, "VirtualSpace", "_high", "char*", 24},
-	{11, 99, "HeapBlock::Header", "_length", "size_t", 0},
-	{11, 99, "HeapBlock::Header", "_used", "bool", 8},
+	{11, 21, "HeapBlock::Header", "_length", "size_t", 0},
+	{25, 99, "HeapBlock::Header", "_length", "uint32_t", 0},
+	{11, 21, "HeapBlock::Header", "_used", "bool", 8},
+	{25, 99, "HeapBlock::Header", "_used", "bool", 4},
 	{11, 99, "CodeBlob", "_name", "const char*", 0},
 	{11, 99, "CodeBlob", "_size", "int", 8},
 	{11, 99, "CodeBlob", "_frame_size", "int", 12},
@@ -101,12 +103,18 @@ static const struct fake_field fake_fields[] = {
 	{17, 21, "nmethod", "_dependencies_offset", "int", 56},
 	{17, 21, "nmethod", "_metadata_offset", "int", 60},
 	{17, 21, "CompiledMethod", "_scopes_data_begin", "address", 64},
+	{25, 99, "nmethod", "_scopes_pcs_offset", "int", 52},
+	{25, 99, "nmethod", "_scopes_data_offset", "int", 56},
+	{25, 99, "nmethod", "_immutable_data", "address", 64},
+	{25, 99, "CodeBlob", "_relocation_size", "int", 60},
+	{25, 99, "CodeBlob", "_mutable_data", "address", 72},
 	{11, 99, "Method", "_constMethod", "ConstMethod*", 8},
 	{11, 99, "ConstMethod", "_constants", "ConstantPool*", 8},
 	{11, 99, "ConstMethod", "_name_index", "u2", 16},
 	{11, 99, "ConstantPool", "_pool_holder", "InstanceKlass*", 8},
 	{11, 99, "Klass", "_name", "Symbol*", 8},
-	{11, 99, "Symbol", "_length", "u2", 4},
+	{11, 11, "Symbol", "_length", "unsigned short", 4},
+	{17, 99, "Symbol", "_length", "u2", 4},
 	{11, 99, "Symbol", "_body", "None", 6},
 	{11, 99, "StubQueue", "_stub_buffer", "address", 8},
 	{11, 99, "StubQueue", "_queue_begin", "int", 16},
@@ -255,8 +263,8 @@ static inline uint64_t fake_blob(struct fake_vm *f, const char *name, const void
 	uint64_t begin = blob + FAKE_BLOB_BYTES;
 	size_t segments = (FAKE_BLOCK_BYTES + FAKE_BLOB_BYTES + len + 127) / 128;
 
-	fake_set(f, block, segments, 8);
-	fake_set(f, block + 8, 1, 1);
+	fake_set(f, block, segments, f->jdk < 25 ? 8 : 4);
+	fake_set(f, block + (f->jdk < 25 ? 8 : 4), 1, 1);
 	fake_set(f, blob, fake_text(f, name), 8);
 	fake_set(f, blob + 8, FAKE_BLOB_BYTES + len, 4);
 	fake_set(f, blob + 12, frame_words, 4);
@@ -363,11 +371,12 @@ static inline void fake_heap(struct fake_vm *f)
 }
 
 /* Main.run has inlined HashMap.get before offset 16.  Behind the heap:
- * [PcDesc 3][the methods][scopes: at 1 that of HashMap.get, at 5 that of Main.run] */
+ * [PcDesc 3][scopes: at 1 that of HashMap.get, at 5 that of Main.run][the methods] */
 static inline void fake_scopes(struct fake_vm *f)
 {
 	const uint64_t blob = f->compiled - FAKE_BLOB_BYTES;
-	const uint64_t at = FAKE_BASE + FAKE_HEAP + FAKE_HEAP_BYTES, scopes = at + 64;
+	const uint64_t at = FAKE_BASE + FAKE_HEAP + FAKE_HEAP_BYTES;
+	const uint64_t scopes = at + 48, methods = at + 64;
 	const int32_t descs[3][4] = {{-1, 0, 0, 0}, {16, 1, 0, 0}, {1 << 20, 0, 0, 0}};
 	/* JDK 21 adds one to each byte. */
 	uint8_t more = f->jdk > 17, stream[] = {0, 5, 2, 9, 0, 0, 1, 7};
@@ -375,13 +384,21 @@ static inline void fake_scopes(struct fake_vm *f)
 	for (size_t i = 0; i < sizeof(stream); i++)
 		stream[i] = (uint8_t)(stream[i] + more);
 	memcpy(fake_at(f, at), descs, sizeof(descs));
-	fake_set(f, at + 48, f->method, 8);
-	fake_set(f, at + 56, f->other_method, 8);
 	memcpy(fake_at(f, scopes), stream, sizeof(stream));
-	fake_set(f, blob + 52, at - blob, 4);
-	fake_set(f, blob + 56, at + 48 - blob, 4);
-	fake_set(f, blob + 60, at + 48 - blob, 4);
-	fake_set(f, blob + 64, scopes, 8);
+	fake_set(f, methods, f->method, 8);
+	fake_set(f, methods + 8, f->other_method, 8);
+	if (f->jdk < 25) {
+		fake_set(f, blob + 52, at - blob, 4);
+		fake_set(f, blob + 56, scopes - blob, 4);
+		fake_set(f, blob + 60, methods - blob, 4);
+		fake_set(f, blob + 64, scopes, 8);
+	} else {
+		fake_set(f, blob + 52, 0, 4);
+		fake_set(f, blob + 56, scopes - at, 4);
+		fake_set(f, blob + 60, 8, 4);
+		fake_set(f, blob + 64, at, 8);
+		fake_set(f, blob + 72, methods - 8, 8);
+	}
 }
 
 static inline void fake_vm_init(struct fake_vm *f, int jdk)
@@ -398,7 +415,7 @@ static inline void fake_vm_init(struct fake_vm *f, int jdk)
 	fake_interpreter(f);
 	f->compiled = fake_blob(f, "nmethod", fake_c2, sizeof(fake_c2), 6, 12, f->method, 4);
 	f->compiled_end = f->compiled + sizeof(fake_c2);
-	if (jdk >= 17 && jdk <= 21)
+	if (jdk >= 17)
 		fake_scopes(f);
 	(void)fake_blob(f, "nmethod", fake_c2, sizeof(fake_c2), 6, 12, f->other_method, 3);
 	f->native = fake_blob(f, "native nmethod", fake_native, sizeof(fake_native), 4, 8,

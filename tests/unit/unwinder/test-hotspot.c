@@ -178,11 +178,11 @@ static void add_line(void *arg, const struct uw_line *line)
 
 static void test_inlined(void **state)
 {
-	static const int jdks[] = {17, 21};
+	static const int jdks[] = {17, 21, 25};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(jdks); i++) {
-		const uint64_t scopes = FAKE_BASE + FAKE_HEAP + FAKE_HEAP_BYTES + 64;
+		const uint64_t scopes = FAKE_BASE + FAKE_HEAP + FAKE_HEAP_BYTES + 48;
 		struct hotspot_code code;
 		struct hotspot *vm;
 
