@@ -60,6 +60,14 @@ struct code_way {
 /* @code: @len bytes of x86-64 code, the walk begins at @at.  false: the walk met no end that gives
  * an answer. */
 bool code_walk(const uint8_t *code, size_t at, size_t len, struct code_way *ret_way);
+enum {
+	CODE_PROLOGUE_STEP = 4096,    /* bytes that are searched at a time */
+	CODE_PROLOGUE_MAX = 64 << 10, /* in all */
+	CODE_PROLOGUE_BYTES = 48,     /* of the longest one, and more */
+};
+/* The same by the prologue that is nearest before @code + @at, or that @at is in: pushes, moves, a subtraction from rsp.  A function
+ * that moves rsp afterwards has another frame than this one.  false: there is none. */
+bool code_prologue(const uint8_t *code, size_t at, size_t len, struct code_way *ret_way);
 /* The end of straight code. It has no call and no branch but jumps that are always taken, so it is
  * certain to run. */
 enum code_exit_kind {

@@ -165,7 +165,7 @@ static bool guess_renew(struct native *e, struct walk *w, rule_t *rule, uint64_t
 	if (no_call)
 		native_note(e, w, ra - 1,
 			    rule_with_call(entry->rule & RULE_MASK, RULE_CALL_UNKNOWN));
-	return *rule != old || no_call;
+	return (*rule ^ old) & ~RULE_NO_PROLOGUE || no_call;
 }
 
 bool native_follows_call(struct native *e, struct walk *w, uint64_t ra, rule_t rule)
@@ -507,6 +507,52 @@ static enum step guess_by_cfi(struct native *e, struct walk *w)
 	return step;
 }
 
+/* The nearest prologue before @pc in *rule. */
+static bool guess_find_prologue(const struct walk *w, uint64_t pc, rule_t *rule)
+{
+	const struct uw_map *map = uw_space_find(w->snapshot->space, pc - 1);
+	uint8_t code[CODE_PROLOGUE_STEP + CODE_PROLOGUE_BYTES];
+	struct code_way way;
+
+	for (size_t back = 0; map && back < CODE_PROLOGUE_MAX && back < pc - map->start;
+	     back += CODE_PROLOGUE_STEP) {
+		size_t before = min_u64(CODE_PROLOGUE_STEP, pc - map->start - back), len;
+
+		len = native_code(w, pc - back, before, CODE_PROLOGUE_BYTES, code);
+		if (len <= before)
+			return false;
+		if (code_prologue(code, back ? len : before, len, &way)) {
+			*rule = rule_with_way(*rule, way.ra / 8,
+					      way.bp < 0 ? 0 : (uint32_t)way.bp / 8 + 1) |
+				RULE_WAY_RETURNS;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* JIT code without frame pointers that a walk to a ret does not get through: loops of a regular expression (PCRE), code of LLVM.  Its
+ * prologue shows the frame.  true: the caller that it gives follows a call. */
+static bool guess_by_prologue(struct native *e, struct walk *w, rule_t rule, struct guess *ret)
+{
+	uint64_t pc = uw_frame_pc(w->frames[w->n - 1]);
+	struct guess g = {0};
+
+	if (w->machine->link || rule_kind(rule) != RULE_GUESS || rule_why(rule) != RULE_NO_FILE ||
+	    rule & RULE_NO_PROLOGUE || !native_has_code(w, pc))
+		return false;
+	g.rule = rule_guess(RULE_NO_FILE, RULE_FORM_UNKNOWN);
+	g.rule = rule_with_call(g.rule, rule_call(rule));
+	if (guess_find_prologue(w, pc, &g.rule) &&
+	    guess_try(e, w, RULE_FORM_WALKED, &g) == GUESS_HOLDS) {
+		native_note(e, w, walk_lookup(w), g.rule);
+		*ret = g;
+		return true;
+	}
+	native_note(e, w, walk_lookup(w), rule | RULE_NO_PROLOGUE);
+	return false;
+}
+
 enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 {
 	bool caller = w->frames[w->n - 1] & UW_FRAME_CALLER;
@@ -547,6 +593,8 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 	/* The code itself returns to this address. */
 	if (by_code.ra && guess_is_entry(w, by_code.ra))
 		return guess_arrive(w, &by_code);
+	if (guess_by_prologue(e, w, rule, &g))
+		return guess_arrive(w, &g);
 	if (guess_renew(e, w, &rule, g.ra))
 		return native_guess(e, w, rule);
 	return guess_failed(w, rule, result, &g);

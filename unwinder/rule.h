@@ -118,6 +118,9 @@ static inline enum rule_kind rule_kind(rule_t rule)
 	return (enum rule_kind)(rule & 15);
 }
 
+/* RULE_GUESS: no prologue (code.h) was found before the address. */
+#define RULE_NO_PROLOGUE (1ull << 8)
+
 static inline bool rule_is_frame(rule_t rule)
 {
 	return rule & RULE_FRAME;

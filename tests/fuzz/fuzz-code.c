@@ -29,6 +29,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	     way.from.reg > 15 || way.from.offset > CODE_SOURCE_MAX || way.from.offset & 7 ||
 	     way.bp_from.reg > 15 || way.bp_from.offset > CODE_SOURCE_MAX))
 		abort();
+	if (code_prologue(code, at, len, &way) &&
+	    (way.kind != CODE_WAY_STACK || way.ra >= CODE_WALK_MAX || way.ra & 7 || way.bp < -1 ||
+	     way.bp >= (int32_t)way.ra))
+		abort();
 	if (code_exits(code, at, len, &exit) && exit.kind == CODE_EXIT_JUMP && exit.to >= 0 &&
 	    exit.to < (int64_t)len)
 		abort();

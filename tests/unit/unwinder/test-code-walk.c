@@ -234,6 +234,48 @@ static void test_moves_sp(void **state)
 	assert_int_equal(code_moves_sp(NULL, 0), 0);
 }
 
+static struct walked prologue(const char *code, size_t at, size_t len)
+{
+	struct walked w = {.way = {.kind = CODE_WAY_FP, .ra = 99, .bp = 99}};
+	uint8_t *copy = malloc(len ? len : 1);
+
+	assert_non_null(copy);
+	memcpy(copy, code, len);
+	w.found = code_prologue(copy, at, len, &w.way);
+	free(copy);
+	return w;
+}
+#define PROLOGUE(at, text) prologue(text, at, sizeof(text) - 1)
+
+/* Of sljit: push %rbx, %r15, %r14, %r13, %rbp; mov %rdi,%rbx; sub $0x50,%rsp. */
+#define SLJIT "\x53\x41\x57\x41\x56\x41\x55\x55\x48\x89\xfb\x48\x83\xec\x50"
+
+static void test_prologue(void **state)
+{
+	(void)state;
+	assert_way(PROLOGUE(16, SLJIT "\x90\x90"), 0x78, 0x50);
+	assert_way(PROLOGUE(15, SLJIT), 0x78, 0x50);
+	/* Before the subtraction, and before pushes. */
+	assert_way(PROLOGUE(11, SLJIT), 0x28, 0);
+	assert_way(PROLOGUE(8, SLJIT), 0x28, 0);
+	assert_way(PROLOGUE(7, SLJIT), 0x20, -1);
+	assert_way(PROLOGUE(3, SLJIT), 0x10, -1);
+	assert_way(PROLOGUE(1, SLJIT), 8, -1);
+	/* The nearest one; sub $0x120,%rsp. */
+	assert_way(
+		PROLOGUE(30, SLJIT "\xc3\x55\x53\x48\x81\xec\x20\x01\x00\x00\x90\x90\x90\x90\x90"),
+		0x130, 0x128);
+	/* None: before it, one push, a register twice, no subtraction, an odd one, one that is too large, one that is cut. */
+	assert_false(PROLOGUE(0, SLJIT).found);
+	assert_false(PROLOGUE(9, "\x90\x55\x48\x83\xec\x10\x90\x90\x90\x90").found);
+	assert_false(PROLOGUE(9, "\x53\x53\x48\x83\xec\x10\x90\x90\x90\x90\x90").found);
+	assert_false(PROLOGUE(9, "\x53\x55\x48\x89\xfb\xc3\x90\x90\x90\x90").found);
+	assert_false(PROLOGUE(9, "\x53\x55\x48\x83\xec\x0c\x90\x90\x90\x90").found);
+	assert_false(PROLOGUE(9, "\x53\x55\x48\x81\xec\x00\x00\x01\x00\x90").found);
+	assert_false(PROLOGUE(9, "\x90\x90\x90\x53\x55\x48\x81\xec\x20").found);
+	assert_false(PROLOGUE(0, "").found);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -245,6 +287,7 @@ int main(void)
 		cmocka_unit_test(test_pushes),
 		cmocka_unit_test(test_lea),
 		cmocka_unit_test(test_moves_sp),
+		cmocka_unit_test(test_prologue),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -312,6 +312,46 @@ static void test_trampoline(void **state)
 	}
 }
 
+/* A loop of a regular expression (PCRE), where no ret is near and rbp may be any number: the prologue shows the frame. */
+static void test_prologue(void **state)
+{
+	struct fixture *f = *state;
+	unsigned n_reads;
+
+	fixture_space(f, 6, &f->fake.memory);
+	memset(f->fake.code, 0xf4, sizeof(f->fake.code)); /* hlt: no walk gets through */
+	/* push %rbx; push %rbp; sub $16,%rsp */
+	memcpy(f->fake.code + 0x20, "\x53\x55\x48\x83\xec\x10", 6);
+	f->stack[2] = SP + 40; /* rbp */
+	f->stack[4] = SMALL + 1;
+	f->stack[6] = ROOTED + 1;
+	f->regs[UW_X86_BP] = 1;
+	for (unsigned round = 0; round < 2; round++) {
+		run(f, JIT + 0x60);
+		assert_result(f, UW_WHOLE, UW_OK, 3);
+		assert_int_equal(f->frames[1], CALLED(SMALL + 1) | UW_FRAME_GUESSED);
+		assert_int_equal(f->frames[2], CALLED(ROOTED + 1));
+	}
+	n_reads = f->fake.n_reads;
+	run(f, JIT + 0x60);
+	assert_int_equal(f->fake.n_reads, n_reads); /* the rule is noted */
+	/* What it gives must be a return address; a search that failed is not repeated. */
+	f->stack[4] = 12345;
+	run(f, JIT + 0x70);
+	assert_int_equal(f->res.outcome, UW_FAILED);
+	f->stack[4] = SMALL + 1;
+	fixture_space(f, 7, &f->fake.memory);
+	memset(f->fake.code + 0x20, 0xf4, 6);
+	for (unsigned round = 0; round < 1000; round++)
+		run(f, JIT + 0x60);
+	n_reads = f->fake.n_reads;
+	for (unsigned round = 0; round < 1000; round++) {
+		run(f, JIT + 0x60);
+		assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 1);
+	}
+	assert_in_range(f->fake.n_reads - n_reads, 0, 30);
+}
+
 /* The first instructions of a program, without CFI: argc, argv, 0, the environment, 0, and what the
  * kernel tells, the size of a page (6) among it. */
 static void test_start(void **state)
@@ -575,13 +615,27 @@ static void test_still_unknown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_unreadable),	TEST(test_guess),	  TEST(test_guess_code),
-		TEST(test_zero),	TEST(test_leaf_first),	  TEST(test_made),
-		TEST(test_open),	TEST(test_trampoline),	  TEST(test_reused),
-		TEST(test_guess_walk),	TEST(test_start),	  TEST(test_no_end),
-		TEST(test_still),	TEST(test_go_stacks),	  TEST(test_go_top),
-		TEST(test_pushes),	TEST(test_still_unread),  TEST(test_still_candidate),
-		TEST(test_still_first), TEST(test_still_unknown),
+		TEST(test_unreadable),
+		TEST(test_guess),
+		TEST(test_guess_code),
+		TEST(test_zero),
+		TEST(test_leaf_first),
+		TEST(test_made),
+		TEST(test_open),
+		TEST(test_trampoline),
+		TEST(test_prologue),
+		TEST(test_reused),
+		TEST(test_guess_walk),
+		TEST(test_start),
+		TEST(test_no_end),
+		TEST(test_still),
+		TEST(test_go_stacks),
+		TEST(test_go_top),
+		TEST(test_pushes),
+		TEST(test_still_unread),
+		TEST(test_still_candidate),
+		TEST(test_still_first),
+		TEST(test_still_unknown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
