@@ -31,7 +31,7 @@ enum {
 
 struct snapshot_command {
 	const char *output, *exec, *socket;
-	bool daemon;
+	bool daemon, text, records;
 	uint64_t last_ns, arm_ns;
 	uint32_t pid;
 };
@@ -78,6 +78,10 @@ static const struct option_def defs[] = {
 	     "the daemon's flight recorder (recorder-size in perfwind.conf; FILE defaults "
 	     "to " DEFAULT_TRACE ")"),
 	OPTION_CONTROL_SOCKET(struct snapshot_command, socket),
+	FLAG("str", 0, text,
+	     "then also write samples and tasks as text, to FILE with the suffix .str (perfwind "
+	     "export --to str)"),
+	FLAG("bin", 0, records, "the same as records to be mapped, to FILE with the suffix .bin"),
 	TEXT("exec", 0, "COMMAND", exec,
 	     "then run this program with one argument, the file's name (no shell; of another "
 	     "user's "
@@ -109,6 +113,8 @@ static const struct options options = {
 		"perfwind snapshot --arm 10s -o now.pftrace\n\n"
 		"# of the daemon's flight recorder (recorder-size = 64M in /etc/perfwind.conf)\n"
 		"sudo perfwind snapshot --daemon --last 5min -o before.pftrace\n\n"
+		"# also as text and as records (docs/snapshot-format.md)\n"
+		"perfwind snapshot --str --bin -o spike.pftrace\n\n"
 		"# hand the file to a program\n"
 		"perfwind snapshot --exec /usr/local/bin/upload-trace",
 	.max_arguments = 0,
@@ -286,15 +292,39 @@ static int run_command(const struct snapshot_command *command, const char *name)
 	return errno == ENOENT ? 127 : 126;
 }
 
-/* @owner: of the recorder.  The program gets no name that another user chose. */
+/* What follows the copy: the other forms of the file, then the program. */
+static int use_file(const struct snapshot_command *command, const char *name)
+{
+	static const char *const forms[] = {"str", "bin"};
+	const bool wanted[] = {command->text, command->records};
+
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		const char *words[] = {"export", "--to", forms[i], name, NULL};
+
+		if (wanted[i] && command_export.run(4, (char **)(uintptr_t)words) != 0)
+			return 1;
+	}
+	return command->exec ? run_command(command, name) : 0;
+}
+
+static bool uses_file(const struct snapshot_command *command)
+{
+	return command->exec || command->text || command->records;
+}
+
+/* @owner: of the recorder.  No name that another user chose is opened or handed on. */
 static int hand_over(const struct snapshot_command *command, const struct flight_answer *answer,
 		     uid_t owner)
 {
 	if (command->output && !answer->joined)
-		return run_command(command, command->output);
+		return use_file(command, command->output);
 	if (owner == geteuid())
-		return run_command(command, answer->name);
-	log_error("snapshot: --exec: the file is not -o, but one of user %u", owner);
+		return use_file(command, answer->name);
+	log_error("snapshot: %s: the file is not -o, but one of user %u",
+		  command->exec	  ? "--exec"
+		  : command->text ? "--str"
+				  : "--bin",
+		  owner);
 	return 1;
 }
 
@@ -335,9 +365,9 @@ static int take_snapshot(struct snapshot_command *command)
 			return refused(command, r);
 	}
 	r = connect_to(command->pid, connect_until(), &fd, &owner);
-	if (r >= 0 && command->exec && !command->output && owner != geteuid()) {
-		log_error("snapshot: --exec with another user's recorder needs -o FILE, because "
-			  "that user would choose the file's name");
+	if (r >= 0 && uses_file(command) && !command->output && owner != geteuid()) {
+		log_error("snapshot: --exec, --str and --bin with another user's recorder need -o "
+			  "FILE, because that user would choose the file's name");
 		return 2;
 	}
 	if (r >= 0 && command->output)
@@ -352,7 +382,7 @@ static int take_snapshot(struct snapshot_command *command)
 	if (r < 0)
 		return refused(command, r);
 	report(&answer);
-	return command->exec ? hand_over(command, &answer, owner) : 0;
+	return uses_file(command) ? hand_over(command, &answer, owner) : 0;
 }
 
 static int take_of_daemon(struct snapshot_command *command)
@@ -378,7 +408,7 @@ static int take_of_daemon(struct snapshot_command *command)
 	}
 	log_info("snapshot: %s samples, %lu KiB: %s", text_count(result.samples, samples),
 		 result.bytes >> 10, command->output);
-	return command->exec ? run_command(command, command->output) : 0;
+	return use_file(command, command->output);
 }
 
 static int snapshot_main(int argc, char **argv)

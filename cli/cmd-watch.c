@@ -320,18 +320,26 @@ static bool reap_writers(struct watcher *w)
 
 /* ---- polls ---- */
 
+/* "87", "0.42" */
+static const char *text_of(double value, char to[static 32])
+{
+	(void)snprintf(to, 32, "%.*f", value < 10 && value != floor(value) ? 2 : 0, value);
+	return to;
+}
+
 static void handle(struct watcher *w, size_t i, enum trigger_event event, double value)
 {
 	const struct watch_rule *rule = &w->rules.rules[i];
+	char text[32];
 
 	if (event == TRIGGER_FIRED)
-		log_info("rule %s: %s is %.0f %s (above %g for %.1f s)", rule->name,
-			 watch_when_names[rule->when], value, watch_when_unit(rule->when),
-			 rule->above, (double)rule->hold_ns / 1e9);
+		log_info("rule %s: %s is %s %s (above %g for %.1f s)", rule->name,
+			 watch_when_names[rule->when], text_of(value, text),
+			 watch_when_unit(rule->when), rule->above, (double)rule->hold_ns / 1e9);
 	else if (event == TRIGGER_SUPPRESSED)
-		log_info("rule %s: %s is %.0f %s; no episode: within the cooldown, or over "
+		log_info("rule %s: %s is %s %s; no episode: within the cooldown, or over "
 			 "per-day = %u",
-			 rule->name, watch_when_names[rule->when], value,
+			 rule->name, watch_when_names[rule->when], text_of(value, text),
 			 watch_when_unit(rule->when), rule->per_day);
 	else if (event == TRIGGER_ENDED)
 		begin_episode_writer(w, i);

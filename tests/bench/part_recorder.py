@@ -49,10 +49,14 @@ def cpu_seconds(pid):
 
 
 def rss_kb(pid):
+    """Anonymous memory in use; pages that the helper processes share with the recorder count once."""
     kb = 0
     for process in processes(pid):
-        with open(f"/proc/{process}/status") as f:
-            kb += sum(int(line.split()[1]) for line in f if line.startswith("RssAnon:"))
+        try:
+            with open(f"/proc/{process}/smaps_rollup") as f:
+                kb += sum(int(line.split()[1]) for line in f if line.startswith("Pss_Anon:"))
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # a helper that has just ended
     return kb
 
 
@@ -125,21 +129,47 @@ def show(p):
 
 # ---- own cost
 
+def forks():
+    """Processes and threads that the machine has begun since it was started."""
+    with open("/proc/stat") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("processes "))
+
+
 def own_cost(setup, seconds, name):
+    memory = []
     with Recorder(setup, "-a") as r:
         time.sleep(1 if setup.quick else 5)  # names and mappings of what runs are read at the beginning
-        first, cpu, at = rss_kb(r.pid), cpu_seconds(r.pid), time.monotonic()
         before = r.request(output=setup.file("before.pftrace"))
-        time.sleep(seconds)
+        cpu, at, begun = cpu_seconds(r.pid), time.monotonic(), forks()
+        for i in range(11):
+            time.sleep(max(at + seconds * i / 10 - time.monotonic(), 0))
+            memory.append(rss_kb(r.pid))
+        passed, used, begun = time.monotonic() - at, cpu_seconds(r.pid) - cpu, forks() - begun
         after = r.request(output=setup.file("after.pftrace"))
-        passed, used, last = time.monotonic() - at, cpu_seconds(r.pid) - cpu, rss_kb(r.pid)
     plain = os.path.getsize(setup.file("after.pftrace")) - os.path.getsize(setup.file("before.pftrace"))
     samples = after["samples"] - before["samples"]
     held = max(after["bytes"] - before["bytes"], 1)
     day = 86400 / passed
     return {"name": name, "seconds": passed, "share": used / passed, "us_a_sample": used / max(samples, 1) * 1e6, "samples": samples,
-            "rss_first_kb": first, "rss_last_kb": last, "bytes_a_sample": held / max(samples, 1),
+            "forks_a_s": begun / passed, "rss_first_kb": memory[0], "rss_half_kb": memory[5], "rss_last_kb": memory[10],
+            "rss_max_kb": max(memory), "bytes_a_sample": held / max(samples, 1), "bytes_a_s": held / passed,
             "cpu_s_a_day": used * day, "mib_a_day": plain * day / (1 << 20)}
+
+
+def mib(kb):
+    return f"{kb / 1024:.1f}"
+
+
+def day_lines(r):
+    """What 24 hours take if they go on like what was measured: rows for docs/benchmarks.md."""
+    grown = (r["rss_last_kb"] - r["rss_half_kb"]) / 1024
+    cost = f"| 24 hours, {r['name']}, calculated from {r['seconds']:.0f} s"
+    return [
+        f"{cost}: CPU | {r['cpu_s_a_day']:.0f} s ({r['share']:.2%} of a CPU, {r['us_a_sample']:.0f} us a sample, "
+        f"{r['samples'] / r['seconds']:.0f} samples and {r['forks_a_s']:.0f} new processes a second) |",
+        f"{cost}: memory | 64 MiB for samples, {mib(r['rss_max_kb'])} MiB anonymous at most ({grown:+.1f} MiB in the second half) |",
+        f"{cost}: disk | nothing without a snapshot; a snapshot of 30 s {r['bytes_a_s'] * 30 / 1024:.0f} KiB, of everything 64 MiB at most, "
+        f"which is {(64 << 20) / r['bytes_a_s'] / 3600:.1f} hours; all samples {r['mib_a_day']:.0f} MiB |"]
 
 
 def own_costs(setup):
@@ -148,10 +178,11 @@ def own_costs(setup):
     with busy(setup, 1):
         rows.append(own_cost(setup, seconds, "all CPUs busy"))
     measure.table([
-        ["-a -F 49", "time", "own CPU", "us a sample", "anonymous memory, first to last", "24 hours: CPU", "24 hours: snapshot"],
-        *[[r["name"], f"{r['seconds']:.0f} s", f"{r['share']:.3%}", f"{r['us_a_sample']:.1f}",
-           f"{r['rss_first_kb'] / 1024:.1f} to {r['rss_last_kb'] / 1024:.1f} MiB", f"{r['cpu_s_a_day']:.0f} s",
-           f"{r['mib_a_day']:.0f} MiB"] for r in rows]])
+        ["-a -F 49", "time", "own CPU", "us a sample", "bytes a sample", "new processes a s", "anonymous memory, MiB: first, half, last, most"],
+        *[[r["name"], f"{r['seconds']:.0f} s", f"{r['share']:.3%}", f"{r['us_a_sample']:.1f}", f"{r['bytes_a_sample']:.0f}",
+           f"{r['forks_a_s']:.1f}", ", ".join(mib(r[f"rss_{k}_kb"]) for k in ("first", "half", "last", "max"))] for r in rows]])
+    for r in rows:
+        print("\n".join("  " + line for line in day_lines(r)))
     return rows
 
 

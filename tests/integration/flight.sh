@@ -62,6 +62,11 @@ chmod +x "$TMP/upload"
 (cd "$TMP/elsewhere" && "$PERFWIND" snapshot -p $recorder --exec "$TMP/upload" 2>/dev/null)
 check exec-status [ $? = 7 ]
 check exec-name [ "$(cat "$TMP/executed")" = "$TMP/one-8.pftrace" ]
+check exec-no-shell fails 127 "$PERFWIND" snapshot -p $recorder --exec "true;true"
+check forms snapshot -p $recorder -o "$TMP/forms.pftrace" --str --bin
+check forms-text grep -qE '^u recursion ' "$TMP/forms.str"
+forms_records() { "$PROGRAMS/read-snapshot" <"$TMP/forms.bin" | grep -q '^perf .* comm=recursion$'; }
+check forms-records forms_records
 check exec-absent fails 127 "$PERFWIND" snapshot -p $recorder --exec /nowhere/at-all
 check exec-absent-no-snapshot [ ! -e "$TMP/one-9.pftrace" ]
 # Two clients at once: one snapshot; the file of the second one is not made.
@@ -224,6 +229,49 @@ if [ "$(id -u)" = 0 ]; then
 	wait $daemon
 	check daemon-absent fails 1 "$PERFWIND" snapshot --daemon --control-socket "$TMP/control" -o "$TMP/absent.pftrace"
 	check daemon-absent-file [ ! -e "$TMP/absent.pftrace" ]
+fi
+
+# All CPUs busy, the recorder in a memory cgroup at its limit, and a file that takes 1 MB/s: the snapshot is whole, the recorder
+# goes on and is not killed.
+group=
+for at in /sys/fs/cgroup/memory/memory.limit_in_bytes:memory.usage_in_bytes /sys/fs/cgroup/memory.max:memory.current; do
+	at_limit=${at%:*} name=perfwind-test-$$
+	[ -z "$group" ] && mkdir "${at_limit%/*}/$name" 2>/dev/null || continue
+	group=${at_limit%/*}/$name limit=${at_limit##*/} usage=${at##*:}
+	[ -w "$group/$limit" ] || { rmdir "$group"; group=; }
+done
+if [ -z "$group" ]; then
+	skip pressure "no memory cgroup can be made here"
+else
+	sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' - "$group" "$PERFWIND" record --flight-recorder 4M --plain -e cpu-clock -F 4000 \
+		-o "$TMP/pressed.pftrace" -p $target 2>"$TMP/pressed.err" &
+	recorder=$!
+	started $recorder
+	has_half() { "$PERFWIND" snapshot -q -p $recorder -o "$TMP/mine.pftrace" && [ "$(stat -c %s "$TMP/mine.pftrace")" -gt 300000 ]; }
+	check pressure-ready wait_for has_half
+	spinners=()
+	for _ in $(seq $(($(nproc) * 2))); do
+		sh -c 'while :; do :; done' &
+		spinners+=($!)
+		started $!
+	done
+	# Below the use, the kernel first takes back what it can.
+	for _ in 1 2 3 4 5 6 7 8; do cat "$group/$usage" >"$group/$limit" && break; sleep 0.1; done 2>/dev/null
+	slowly() { "$PYTHON" -c 'import os, sys, time
+while True:
+    data = os.read(0, 65536)
+    if not data: break
+    os.write(1, data); time.sleep(0.06)'; }
+	"$PERFWIND" snapshot -p $recorder -o /dev/stdout 2>"$TMP/snapshot.err" | slowly >"$TMP/slow.pftrace"
+	check pressure-snapshot [ "${PIPESTATUS[0]}" = 0 ]
+	check pressure-is-whole more_than "$TMP/slow.pftrace" 1000
+	check pressure-again snapshot -p $recorder -o "$TMP/mine.pftrace"
+	check pressure-again-is-whole more_than "$TMP/mine.pftrace" 1000
+	kill "${spinners[@]}"
+	kill -TERM $recorder
+	wait $recorder
+	check pressure-end [ $? = 0 ]
+	wait_for rmdir "$group"
 fi
 
 refuses() { ! "$PERFWIND" record "$@" -- true >"$TMP/refused" 2>&1 && grep -q 'flight-recorder' "$TMP/refused"; }
