@@ -55,7 +55,9 @@ static atomic_uint told;	      /* the invitation that was answered */
 static atomic_uint tries;
 static atomic_int answering; /* the pid */
 static int ring_fd = -1;
-static unsigned long ring_inode;
+static struct identity {
+	uint64_t device, inode;
+} ring_file; /* behind ring_fd, as long as the program has left that number alone */
 static pthread_key_t end_key;
 static bool has_end_key;
 static uint64_t *atrace_tags; /* the program's, or NULL */
@@ -94,11 +96,20 @@ static int move_up(int fd)
 	return (int)moved;
 }
 
-static unsigned long inode_of(int fd)
+static struct identity identity_of(int fd)
 {
 	struct stat st;
 
-	return sys2(SYS_fstat, fd, &st) < 0 ? 0 : st.st_ino;
+	if (sys2(SYS_fstat, fd, &st) < 0)
+		return (struct identity){0};
+	return (struct identity){.device = st.st_dev, .inode = st.st_ino};
+}
+
+static bool is_file(int fd, struct identity file)
+{
+	struct identity is = identity_of(fd);
+
+	return is.inode && is.inode == file.inode && is.device == file.device;
 }
 
 /* A sealed memfd, or -errno. */
@@ -128,6 +139,25 @@ static void show_page(uintptr_t page)
 			   ring_fd, 0);
 }
 
+/* The ring in @fd, at @at or anywhere; or -errno.  A ring of a thread is accessible once a thread has it: mlockall() takes no
+ * memory for the others.  Other threads read the head at @at meanwhile: it is accessible at each moment. */
+static long map_ring(int fd, char *at)
+{
+	long r;
+
+	if (at) {
+		r = sys6(SYS_mmap, at + MARKS_DATA_AT, MARKS_BYTES - MARKS_DATA_AT, PROT_NONE,
+			 MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, MARKS_DATA_AT);
+		return failed(r) ? r
+				 : sys6(SYS_mmap, at, MARKS_DATA_AT, PROT_READ | PROT_WRITE,
+					MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
+	}
+	r = sys6(SYS_mmap, NULL, MARKS_BYTES, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (!failed(r) && sys3(SYS_mprotect, r, MARKS_DATA_AT, PROT_READ | PROT_WRITE) < 0)
+		return -ENOMEM;
+	return r;
+}
+
 /* Maps a new ring, at @at or anywhere. */
 static struct marks_head *new_ring(void *at)
 {
@@ -137,10 +167,8 @@ static struct marks_head *new_ring(void *at)
 
 	if (fd < 0)
 		return NULL;
-	/* A ring is accessible once a thread has it: mlockall() takes no memory for the others. */
-	r = sys6(SYS_mmap, at, MARKS_BYTES, PROT_NONE,
-		 MAP_SHARED | MAP_NORESERVE | (at ? MAP_FIXED : 0), fd, 0);
-	if (failed(r) || sys3(SYS_mprotect, r, MARKS_DATA_AT, PROT_READ | PROT_WRITE) < 0) {
+	r = map_ring(fd, at);
+	if (failed(r)) {
 		(void)sys1(SYS_close, fd);
 		return NULL;
 	}
@@ -151,7 +179,7 @@ static struct marks_head *new_ring(void *at)
 	head->clock = CLOCK_MONOTONIC;
 	head->magic = MARKS_MAGIC;
 	ring_fd = fd;
-	ring_inode = inode_of(fd);
+	ring_file = identity_of(fd);
 	return head;
 }
 
@@ -211,7 +239,7 @@ static int owner(void)
 static void become_child(void)
 {
 	struct marks_head *head = marks_head, was = *marks_head;
-	unsigned long old_inode = ring_inode;
+	struct identity old_file = ring_file;
 	int old = ring_fd, none = 0;
 
 	if (!atomic_compare_exchange_strong(&fresh->pid, &none, BECOMING))
@@ -220,8 +248,11 @@ static void become_child(void)
 		marks_head = &nothing; /* what its parent has stays its parent's */
 		return;
 	}
-	if (inode_of(old) == old_inode) /* else another file has the number meanwhile */
+	if (is_file(old, old_file)) /* else another file has the number meanwhile */
 		(void)sys1(SYS_close, old);
+	/* Where a signal handler forked, this thread may still be writing the mark that was interrupted. */
+	if (own.slot)
+		(void)sys3(SYS_mprotect, own.ring, MARKS_RING_BYTES, PROT_READ | PROT_WRITE);
 	atomic_store(&told, 0);
 	atomic_store(&tries, 0);
 	atomic_store(&answering, 0);
@@ -277,6 +308,17 @@ static long send_ring(int to)
 	return sys3(SYS_sendmsg, to, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+/* Does root or our own user listen there?  The name is from the environment or from shared memory, and what is sent shows this
+ * process's marks and lets the receiver switch them. */
+static bool is_trusted(int fd)
+{
+	struct ucred peer = {.uid = (uid_t)-1};
+	socklen_t len = sizeof(peer);
+
+	return sys5(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
+	       len == sizeof(peer) && (peer.uid == 0 || peer.uid == (uid_t)sys0(SYS_geteuid));
+}
+
 /* -EAGAIN: no place; another failure: no recording is there. */
 static long connect_recording(void)
 {
@@ -291,7 +333,7 @@ static long connect_recording(void)
 	len = address_of(name, &address);
 	if (!len)
 		return -EINVAL;
-	if (inode_of(ring_fd) != ring_inode)
+	if (!is_file(ring_fd, ring_file))
 		return -EBADF; /* the program has closed it */
 	fd = (int)sys3(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
@@ -300,7 +342,7 @@ static long connect_recording(void)
 	if (r == 0)
 		r = sys3(SYS_connect, fd, &address, len);
 	if (r == 0)
-		r = send_ring(fd);
+		r = is_trusted(fd) ? send_ring(fd) : -EPERM;
 	(void)sys1(SYS_close, fd);
 	return r == -EINTR ? -EAGAIN : r < 0 ? r : 0;
 }
@@ -328,6 +370,7 @@ static bool answer_invitation(void)
 		marks_follow();
 		atomic_store(&told, invitation);
 	} else if (r != -EAGAIN || atomic_fetch_add(&tries, 1) >= TRIES) {
+		atomic_store(&tries, 0);
 		switch_off();
 	}
 	atomic_store(&answering, 0);
