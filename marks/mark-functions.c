@@ -2,7 +2,10 @@
  *
  * Open functions of a thread, outermost first, of all its stacks together.  A slice is given when it ends, so an inner one
  * before its caller; readers sort by time.  Slices of one thread have to nest: where a function ends while one of another
- * stack, begun later, is still open (a suspended coroutine), the latter is given in two parts. */
+ * stack, begun later, is still open (a suspended coroutine), the latter is given in two parts.
+ *
+ * The work of one mark is bounded: SEARCH_MAX functions are passed over, SPLITS_MAX are given in parts.  What ends for good was paid
+ * for by its begin. */
 #include "marks/mark-functions.h"
 
 #include <errno.h>
@@ -11,7 +14,14 @@
 #include "base/error.h"
 #include "base/table.h"
 
-enum { STACKS_MAX = 256 };
+enum {
+	STACKS_MAX = 256,
+	SEARCH_MAX =
+		1024, /* open functions that are passed over; those further out end with their thread */
+	SPLITS_MAX =
+		128, /* functions of other stacks that are given in two parts; further ones end */
+	ROOM_LEAST = 16, /* open functions of a thread */
+};
 /* Stack pointers further apart are on different stacks. */
 #define STACK_SPAN (64ull << 20)
 
@@ -37,6 +47,7 @@ struct mark_functions {
 	} stacks[STACKS_MAX];
 	size_t n_stacks, next_stack;
 	uint64_t dropped;
+	size_t own_rooms, *rooms; /* of open functions, in all threads */
 };
 
 int mark_functions_new(const struct mark_functions_options *options, struct mark_functions **ret)
@@ -46,12 +57,30 @@ int mark_functions_new(const struct mark_functions_options *options, struct mark
 	if (!f)
 		return fail(-ENOMEM);
 	f->options = *options;
+	f->rooms = options->rooms ? options->rooms : &f->own_rooms;
 	*ret = f;
 	return 0;
 }
 
-static void free_thread(struct thread *t)
+/* Room for @room open functions, as far as the recording has it. */
+static bool set_room(struct mark_functions *f, struct thread *t, size_t room)
 {
+	struct open_function *open;
+
+	if (room > t->room && *f->rooms + (room - t->room) > MARK_FUNCTIONS_OPEN)
+		return false;
+	open = reallocarray(t->open, room, sizeof(*open));
+	if (!open)
+		return false;
+	*f->rooms = *f->rooms - t->room + room;
+	t->open = open;
+	t->room = room;
+	return true;
+}
+
+static void free_thread(struct mark_functions *f, struct thread *t)
+{
+	*f->rooms -= t->room;
 	free(t->open);
 	free(t);
 }
@@ -61,7 +90,7 @@ struct mark_functions *mark_functions_free(struct mark_functions *f)
 	if (!f)
 		return NULL;
 	table_for_each (&f->threads, slot)
-		free_thread((struct thread *)(uintptr_t)slot->value);
+		free_thread(f, (struct thread *)(uintptr_t)slot->value);
 	table_deinit(&f->threads);
 	free(f);
 	return NULL;
@@ -82,12 +111,18 @@ static int thread_of(struct mark_functions *f, uint32_t tid, struct thread **ret
 	if (t || f->threads.n_used >= MARK_FUNCTIONS_THREADS)
 		return 0;
 	t = calloc(1, sizeof(*t));
-	r = t ? table_put(&f->threads, tid, (uintptr_t)t) : -ENOMEM;
-	if (r < 0) {
+	if (!t)
+		return fail(-ENOMEM);
+	t->tid = tid;
+	if (!set_room(f, t, ROOM_LEAST)) {
 		free(t);
+		return 0;
+	}
+	r = table_put(&f->threads, tid, (uintptr_t)t);
+	if (r < 0) {
+		free_thread(f, t);
 		return fail(r);
 	}
-	t->tid = tid;
 	*ret = t;
 	return 0;
 }
@@ -147,11 +182,23 @@ static int give(const struct mark_functions *f, const struct thread *t,
 	return f->options.slice(f->options.arg, &slice);
 }
 
-/* Ends the open function @i at @time. */
-static int close_one(const struct mark_functions *f, struct thread *t, size_t i, uint64_t time,
-		     enum mark_functions_end how)
+/* Functions further in than @i, of other stacks: more than SPLITS_MAX end here, as their ends would be too much work. */
+static int end_many(const struct mark_functions *f, struct thread *t, size_t i, uint64_t time)
 {
 	int r = 0;
+
+	while (t->n - 1 - i > SPLITS_MAX && r >= 0) {
+		t->n--;
+		r = give(f, t, &t->open[t->n], time, MARK_FUNCTION_LOST);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+/* Ends the open function @i at @time. */
+static int close_one(struct mark_functions *f, struct thread *t, size_t i, uint64_t time,
+		     enum mark_functions_end how)
+{
+	int r = end_many(f, t, i, time);
 
 	if (how == MARK_FUNCTION_LEFT && t->open[i].gap)
 		how = MARK_FUNCTION_LOST;
@@ -164,6 +211,8 @@ static int close_one(const struct mark_functions *f, struct thread *t, size_t i,
 		r = give(f, t, &t->open[i], time, how);
 	t->n--;
 	memmove(&t->open[i], &t->open[i + 1], (t->n - i) * sizeof(t->open[0]));
+	if (t->room > 4 * ROOM_LEAST && t->n < t->room / 4)
+		(void)set_room(f, t, t->room / 2);
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -179,34 +228,28 @@ static bool is_dead(const struct open_function *o, const struct mark_function *a
 int mark_functions_enter(struct mark_functions *f, const struct mark_function *at)
 {
 	uint32_t stack = stack_of(f, at->sp);
-	struct open_function *more;
 	struct thread *t;
 	uint64_t begin;
+	size_t passed = 0;
 	int r = thread_of(f, at->tid, &t);
 
 	if (r < 0)
 		return trace(r);
-	for (size_t i = t ? t->n : 0; i-- > 0 && r >= 0;) {
-		if (!is_same_stack(&t->open[i], stack, at->sp))
+	for (size_t i = t ? t->n : 0; i-- > 0 && passed < SEARCH_MAX && r >= 0;) {
+		if (!is_same_stack(&t->open[i], stack, at->sp)) {
+			passed++;
 			continue;
+		}
 		if (!is_dead(&t->open[i], at))
 			break;
 		r = close_one(f, t, i, t->last, MARK_FUNCTION_LEFT);
 	}
 	if (r < 0)
 		return trace(r);
-	if (!t || t->n == MARK_FUNCTIONS_DEPTH) {
+	if (!t || t->n == MARK_FUNCTIONS_DEPTH ||
+	    (t->n == t->room && !set_room(f, t, t->room * 2))) {
 		f->dropped++;
 		return 0;
-	}
-	if (t->n == t->room) {
-		size_t room = t->room ? t->room * 2 : 16;
-
-		more = reallocarray(t->open, room, sizeof(*more));
-		if (!more)
-			return fail(-ENOMEM);
-		t->open = more;
-		t->room = room;
 	}
 	/* After its caller, also where the clock stands still. */
 	begin = t->n ? max_u64(at->time, t->open[t->n - 1].begin + 1) : at->time;
@@ -223,13 +266,16 @@ int mark_functions_enter(struct mark_functions *f, const struct mark_function *a
 /* The open function that ends at @at; @stack is its stack.  t->n: none, it began before the recording. */
 static size_t find_open(const struct thread *t, const struct mark_function *at, uint32_t stack)
 {
-	size_t outermost = t->n;
+	size_t outermost = t->n, passed = 0;
 
-	for (size_t i = t->n; i-- > 0;) {
+	for (size_t i = t->n; i-- > 0 && passed < SEARCH_MAX;) {
 		const struct open_function *o = &t->open[i];
 		bool is = o->address == at->address && o->site == at->site;
+		bool same = is_same_stack(o, stack, at->sp);
 
-		if (!is_same_stack(o, stack, at->sp))
+		/* The others end with this mark. */
+		passed += !same || o->sp >= at->sp;
+		if (!same)
 			continue;
 		if (at->tail && o->sp >= at->sp)
 			break;
@@ -246,19 +292,21 @@ int mark_functions_leave(struct mark_functions *f, const struct mark_function *a
 {
 	struct thread *t = table_pointer(&f->threads, at->tid);
 	uint32_t stack = stack_of(f, at->sp);
-	size_t found = t ? find_open(t, at, stack) : 0;
+	size_t found = t ? find_open(t, at, stack) : 0, passed = 0;
 	int r = 0;
 
 	if (!t)
 		return 0;
 	/* The functions that it called, and those further down where it is not known. */
-	for (size_t i = t->n; i-- > 0 && r >= 0;) {
+	for (size_t i = t->n; i-- > 0 && passed <= SEARCH_MAX && r >= 0;) {
 		bool called = found < t->n ? i > found : t->open[i].sp < at->sp;
 
 		if (i == found)
 			break;
 		if (called && is_same_stack(&t->open[i], stack, at->sp))
 			r = close_one(f, t, i, t->last, MARK_FUNCTION_LEFT);
+		else
+			passed++;
 	}
 	t->last = max_u64(t->last, at->time);
 	if (r >= 0 && found < t->n)
@@ -276,7 +324,7 @@ void mark_functions_gap(struct mark_functions *f, uint32_t tid)
 		t->open[i].gap = true;
 }
 
-static int end_thread(const struct mark_functions *f, struct thread *t, uint64_t time)
+static int end_thread(struct mark_functions *f, struct thread *t, uint64_t time)
 {
 	int r = 0;
 
@@ -292,7 +340,7 @@ int mark_functions_thread_end(struct mark_functions *f, uint32_t tid, uint64_t t
 
 	if (t) {
 		(void)table_remove(&f->threads, tid);
-		free_thread(t);
+		free_thread(f, t);
 	}
 	return r < 0 ? trace(r) : 0;
 }
@@ -306,7 +354,7 @@ int mark_functions_end(struct mark_functions *f)
 
 		if (r >= 0)
 			r = end_thread(f, t, t->last);
-		free_thread(t);
+		free_thread(f, t);
 	}
 	table_clear(&f->threads);
 	return r < 0 ? trace(r) : 0;

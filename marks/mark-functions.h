@@ -27,6 +27,9 @@ struct mark_functions_options {
 	/* < 0 is passed on. */
 	int (*slice)(void *arg, const struct mark_function_slice *slice);
 	void *arg;
+	/* The room for open functions in all programs of the recording, which share this; 0 at first.  Borrowed; NULL: this
+	 * program has all of it. */
+	size_t *rooms;
 };
 
 struct mark_functions;
@@ -51,6 +54,7 @@ void mark_functions_gap(struct mark_functions *functions, uint32_t tid);
 int mark_functions_thread_end(struct mark_functions *functions, uint32_t tid, uint64_t time);
 /* Closes all at the time of each thread's latest mark. */
 int mark_functions_end(struct mark_functions *functions);
-/* Begins that found no room (deeper than MARK_FUNCTIONS_DEPTH, more threads than MARK_FUNCTIONS_THREADS). */
-enum { MARK_FUNCTIONS_DEPTH = 4096, MARK_FUNCTIONS_THREADS = 4096 };
+/* Begins that found no room (deeper than MARK_FUNCTIONS_DEPTH, more threads than MARK_FUNCTIONS_THREADS, more than
+ * MARK_FUNCTIONS_OPEN in the recording: 56 MiB). */
+enum { MARK_FUNCTIONS_DEPTH = 4096, MARK_FUNCTIONS_THREADS = 4096, MARK_FUNCTIONS_OPEN = 1 << 20 };
 uint64_t mark_functions_dropped(const struct mark_functions *functions);

@@ -45,6 +45,8 @@ struct mark_ring {
 	uint32_t next;	    /* the slot to begin with */
 	size_t copied;	    /* words, in this call */
 	struct slot slots[MARKS_SLOTS];
+	bool ended;
+	uint64_t last[MARKS_SLOTS];  /* ended: the heads, beyond which nothing is read */
 	struct mark_ring_room *room; /* words: the index is the position */
 };
 
@@ -183,6 +185,9 @@ static int give(struct mark_ring *ring, struct slot *s, uint32_t at, uint32_t wo
 		int (*mark)(void *arg, const struct mark_ring_mark *mark), void *arg)
 {
 	uint32_t n = words - MARKS_MARK_WORDS;
+	const struct mark_ring_counts counts = ring->counts;
+	const struct slot before = *s;
+	int r;
 	struct mark_ring_mark m = {
 		.kind = (enum marks_kind)(word(ring, at) >> 48 & 0xff),
 		.flags = (uint8_t)(word(ring, at) >> 56),
@@ -200,21 +205,36 @@ static int give(struct mark_ring *ring, struct slot *s, uint32_t at, uint32_t wo
 	m.gap = count_gap(ring, s, (uint32_t)(word(ring, at + 2) >> 32));
 	s->number++;
 	ring->counts.marks++;
-	return mark(arg, &m);
+	r = mark(arg, &m);
+	if (r == MARK_RING_LATER) {
+		ring->counts = counts;
+		*s = before;
+	}
+	return r;
 }
 
 /* Nothing whole at @at.  Where to go on; @at: wait there. */
 static uint32_t pass_over(struct mark_ring *ring, struct slot *s, uint32_t at, uint32_t head)
 {
-	if (s->position == at && ++s->stuck < STUCK_CALLS)
+	if (!ring->ended && s->position == at && ++s->stuck < STUCK_CALLS)
 		return at;
-	if (s->position != at) {
+	if (!ring->ended && s->position != at) {
 		s->stuck = 0;
 		return at;
 	}
 	s->stuck = 0;
-	ring->counts.damaged++;
-	return find_mark(ring, at + 1, head);
+	at = find_mark(ring, at + 1, head);
+	/* The last mark of a target that was killed is not damaged: it is lost. */
+	ring->counts.damaged += !ring->ended || at != head;
+	return at;
+}
+
+/* What lies before @head is lost. */
+static void skip_to(struct mark_ring *ring, struct slot *s, uint64_t head)
+{
+	(void)count_gap(ring, s, (uint32_t)(head >> 32));
+	s->position = (uint32_t)head;
+	s->stuck = 0;
 }
 
 /* Copies the news of slot @i.  The first position that is whole; *ret_head: behind the last.  false: nothing. */
@@ -230,8 +250,10 @@ static bool copy_news(struct mark_ring *ring, size_t i, const struct marks_slot 
 	if (head - at > MARKS_RING_WORDS)
 		at = head - MARKS_RING_WORDS;
 	ring->copied += head - at;
-	if (!copy_words(ring, i, at, head - at) || !read_slot(ring, i, &after))
+	if (!copy_words(ring, i, at, head - at) || !read_slot(ring, i, &after)) {
+		skip_to(ring, s, state->head);
 		return false;
+	}
 	atomic_thread_fence(memory_order_acquire);
 	overwritten = (uint32_t)after.head - MARKS_RING_WORDS;
 	if (head - overwritten > MARKS_RING_WORDS) /* the whole ring, once more */
@@ -258,11 +280,13 @@ static int read_news(struct mark_ring *ring, size_t i, const struct marks_slot *
 
 	if (!copy_news(ring, i, state, &at, &head))
 		return 0;
-	while (at != head && *most && r >= 0) {
+	while (at != head && *most && r == 0) {
 		uint32_t words = mark_words(ring, at, head - at);
 
 		if (words) {
 			r = give(ring, s, at, words, mark, arg);
+			if (r == MARK_RING_LATER)
+				break;
 			at += words;
 			--*most;
 		} else {
@@ -281,19 +305,31 @@ static int read_news(struct mark_ring *ring, size_t i, const struct marks_slot *
 	return r < 0 ? trace(r) : 0;
 }
 
+/* The heads, and what the target itself has counted as lost. */
+static bool read_state(struct mark_ring *ring, struct marks_slot slots[static MARKS_SLOTS])
+{
+	const size_t size = MARKS_SLOTS * sizeof(slots[0]);
+	struct marks_head head;
+
+	if (read_fd_at(ring->fd, slots, size, MARKS_SLOTS_AT) != (ssize_t)size ||
+	    read_fd_at(ring->fd, &head, sizeof(head), 0) != sizeof(head))
+		return false;
+	for (size_t i = 0; i < MARKS_SLOTS && ring->ended; i++)
+		slots[i].head = ring->last[i];
+	if (head.lost > ring->lost_seen)
+		ring->counts.lost += head.lost - ring->lost_seen;
+	ring->lost_seen = head.lost;
+	return true;
+}
+
 int mark_ring_read(struct mark_ring *ring, size_t most,
 		   int (*mark)(void *arg, const struct mark_ring_mark *mark), void *arg)
 {
 	struct marks_slot slots[MARKS_SLOTS];
-	struct marks_head head;
 	int r = 0;
 
-	if (read_fd_at(ring->fd, slots, sizeof(slots), MARKS_SLOTS_AT) != sizeof(slots) ||
-	    read_fd_at(ring->fd, &head, sizeof(head), 0) != sizeof(head))
+	if (!read_state(ring, slots))
 		return 0;
-	if (head.lost > ring->lost_seen)
-		ring->counts.lost += head.lost - ring->lost_seen;
-	ring->lost_seen = head.lost;
 	ring->copied = 0;
 	for (size_t n = 0; n < MARKS_SLOTS && most && ring->copied < COPY_MAX && r >= 0; n++) {
 		size_t i = ring->next;
@@ -301,5 +337,34 @@ int mark_ring_read(struct mark_ring *ring, size_t most,
 		r = read_news(ring, i, &slots[i], &most, mark, arg);
 		ring->next = (uint32_t)((i + 1) % MARKS_SLOTS);
 	}
+	ring->counts.words += ring->copied;
 	return r < 0 ? trace(r) : 0;
+}
+
+void mark_ring_end(struct mark_ring *ring)
+{
+	struct marks_slot slots[MARKS_SLOTS];
+	bool known;
+
+	if (ring->ended)
+		return;
+	known = read_state(ring, slots);
+	for (size_t i = 0; i < MARKS_SLOTS; i++)
+		ring->last[i] = known ? slots[i].head : ring->slots[i].position;
+	ring->ended = true;
+}
+
+bool mark_ring_has_news(const struct mark_ring *ring)
+{
+	for (size_t i = 0; i < MARKS_SLOTS; i++)
+		if (ring->slots[i].position != (uint32_t)ring->last[i])
+			return true;
+	return false;
+}
+
+void mark_ring_lose(struct mark_ring *ring)
+{
+	mark_ring_end(ring);
+	for (size_t i = 0; i < MARKS_SLOTS; i++)
+		skip_to(ring, &ring->slots[i], ring->last[i]);
 }

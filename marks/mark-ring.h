@@ -25,6 +25,7 @@ struct mark_ring_counts {
 	uint64_t marks;	  /* read */
 	uint64_t lost;	  /* overwritten before they were read, or of a thread that found no slot */
 	uint64_t damaged; /* places that are no mark and were passed over */
+	uint64_t words;	  /* copied to look for marks: the work */
 };
 
 /* Room for one call, which all rings may share. */
@@ -42,9 +43,18 @@ struct mark_ring *mark_ring_free(struct mark_ring *ring);
 /* The pid that the target claims: its own view, in its pid namespace. */
 uint32_t mark_ring_claimed_pid(const struct mark_ring *ring);
 
-/* Calls @mark for up to about @most new marks, marks of one thread in order.  < 0: @mark's, which ends it. */
+/* Calls @mark for up to about @most new marks, marks of one thread in order.  @mark returns 0; MARK_RING_LATER: the next call
+ * begins with the same mark, and goes on with other threads; < 0 ends it and is returned. */
+enum { MARK_RING_LATER = 1 };
 int mark_ring_read(struct mark_ring *ring, size_t most,
 		   int (*mark)(void *arg, const struct mark_ring_mark *mark), void *arg);
+/* The target has ended: what it has written so far is all that will be read, even if another process holds the memory.  Nothing is
+ * waited for, so each further call reads something as long as there are news. */
+void mark_ring_end(struct mark_ring *ring);
+/* Only of a ring that has ended: is there a part that was not read? */
+bool mark_ring_has_news(const struct mark_ring *ring);
+/* What was not read so far counts as lost. */
+void mark_ring_lose(struct mark_ring *ring);
 /* Switches the target's categories, and lets it know that the recording lives until @until (the session's clock, ns). */
 void mark_ring_switch(struct mark_ring *ring, uint64_t mask, uint64_t until);
 void mark_ring_counts(const struct mark_ring *ring, struct mark_ring_counts *ret_counts);

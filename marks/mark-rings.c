@@ -21,6 +21,7 @@
 #include "base/fd-message.h"
 #include "base/peer.h"
 #include "base/table.h"
+#include "marks/mark-threads.h"
 #include "proc/procfs.h"
 
 enum {
@@ -30,17 +31,21 @@ enum {
 	ACCEPTS = 256, /* of one turn */
 	RENEW_MS = 2000,
 	ANCESTORS = 64,
-	THREADS_MAX = 65536, /* of one process that are remembered */
-	LEAST = 100,	     /* marks of one ring and turn, at least */
-	FDS_MAX = 65536,     /* descriptors of a process that are looked at */
+	LEAST = 100,	 /* marks of one ring and turn, at least */
+	FDS_MAX = 65536, /* descriptors of a process that are looked at */
+	/* Of one turn: */
+	LIVE_WORDS = 8 << 20,  /* copied out of rings, marks or not: 64 MiB */
+	ENDED_MARKS = 200000,  /* of processes that have ended; the rest comes in the next turns */
+	ENDED_WORDS = 4 << 20, /* the same */
 };
 
 struct ring {
 	struct mark_ring *ring;
 	uint32_t pid;
-	int pidfd; /* < 0: there is none */
-	bool ended;
-	struct table threads; /* the target's tid -> ours; 0: of another process */
+	int pidfd;    /* < 0: there is none */
+	bool ended;   /* no more marks come */
+	bool drained; /* and all were given */
+	struct mark_threads *threads;
 };
 
 struct silent {
@@ -55,9 +60,10 @@ struct mark_rings {
 	char environment[MARKS_SOCKET_MAX + 64];
 	int listen_fd;
 	struct closer closer;
-	struct table allowed; /* pid -> 1 */
-	struct ring *rings;
+	struct table allowed; /* pid -> start of the process, in ticks */
+	struct ring *rings;   /* in the order in which they came */
 	size_t n_rings, next;
+	struct mark_walk *walk;
 	struct silent silent[SILENT_MAX];
 	size_t n_silent;
 	uint64_t renewed; /* CLOCK_MONOTONIC */
@@ -66,6 +72,7 @@ struct mark_rings {
 	struct mark_ring_room *room;
 	const struct mark_rings_sink *sink; /* in a turn */
 	struct ring *current;
+	bool behind; /* rings of ended processes are not read to their ends */
 };
 
 static uint64_t lease(const struct mark_rings *r)
@@ -112,6 +119,8 @@ int mark_rings_new(const struct mark_rings_options *options, struct mark_rings *
 	r->rings = calloc(RINGS_MAX, sizeof(*r->rings));
 	r->room = calloc(1, sizeof(*r->room));
 	if (r->rings && r->room)
+		result = mark_walk_new("", &r->walk);
+	if (result >= 0)
 		result = open_socket(r);
 	if (result < 0) {
 		(void)mark_rings_free(r);
@@ -129,17 +138,15 @@ static void add_counts(struct mark_ring_counts *to, const struct mark_ring *ring
 	to->marks += c.marks;
 	to->lost += c.lost;
 	to->damaged += c.damaged;
+	to->words += c.words;
 }
 
-static void drop_ring(struct mark_rings *r, size_t i)
+static void free_ring(struct mark_rings *r, struct ring *ring)
 {
-	struct ring *ring = &r->rings[i];
-
 	add_counts(&r->past, ring->ring);
 	(void)mark_ring_free(ring->ring);
 	(void)fd_close(ring->pidfd);
-	table_deinit(&ring->threads);
-	*ring = r->rings[--r->n_rings];
+	(void)mark_threads_free(ring->threads);
 }
 
 static void drop_silent(struct mark_rings *r, size_t i)
@@ -154,7 +161,8 @@ struct mark_rings *mark_rings_free(struct mark_rings *r)
 	if (!r)
 		return NULL;
 	while (r->n_rings)
-		drop_ring(r, 0);
+		free_ring(r, &r->rings[--r->n_rings]);
+	(void)mark_walk_free(r->walk);
 	while (r->n_silent)
 		drop_silent(r, 0);
 	if (r->listen_fd >= 0)
@@ -190,21 +198,36 @@ void mark_rings_switch(struct mark_rings *r, uint64_t mask)
 
 /* ---- who takes part ---- */
 
+/* A number of a process may be used again: its start belongs to it. */
 int mark_rings_allow(struct mark_rings *r, uint32_t pid)
 {
-	int result = table_put(&r->allowed, pid, 1);
+	struct procfs_status status;
+	int result = procfs_status("", pid, &status);
 
-	return result < 0 ? fail(result) : 0;
+	if (result >= 0)
+		result = table_put(&r->allowed, pid, status.start_ticks);
+	return result == -ENOMEM ? fail(result) : 0; /* else it is gone */
 }
 
-static bool takes_part(const struct mark_rings *r, uint32_t pid, uint32_t uid)
+static bool is_allowed(struct mark_rings *r, uint32_t pid)
 {
-	uint64_t one;
+	struct procfs_status status;
+	uint64_t start;
 
+	if (!table_get(&r->allowed, pid, &start))
+		return false;
+	if (procfs_status("", pid, &status) == 0 && status.start_ticks == start)
+		return true;
+	(void)table_remove(&r->allowed, pid); /* another process has the number now */
+	return false;
+}
+
+static bool takes_part(struct mark_rings *r, uint32_t pid, uint32_t uid)
+{
 	if (uid == geteuid())
 		return true;
 	for (int i = 0; i < ANCESTORS && pid > 1; i++) {
-		if (table_get(&r->allowed, pid, &one))
+		if (is_allowed(r, pid))
 			return true;
 		if (procfs_parent("", pid, &pid) < 0)
 			return false;
@@ -309,14 +332,30 @@ int mark_rings_invite(struct mark_rings *r, uint32_t pid)
 
 /* ---- rings arrive ---- */
 
+static int new_ring(struct mark_rings *r, struct silent *from, int fd, struct ring *ret_ring)
+{
+	struct ring ring = {.pid = from->pid, .pidfd = -1};
+	int result = mark_ring_new(fd, r->room, &ring.ring);
+
+	if (result >= 0)
+		result = mark_threads_new(r->walk, ring.pid, mark_ring_claimed_pid(ring.ring),
+					  &ring.threads);
+	if (result < 0) {
+		(void)mark_ring_free(ring.ring);
+		return trace(result);
+	}
+	ring.pidfd = take_fd(from->pidfd);
+	*ret_ring = ring;
+	return 0;
+}
+
 static void add_ring(struct mark_rings *r, struct silent *from, int fd)
 {
-	struct mark_ring *ring = NULL;
-	int result = r->n_rings < RINGS_MAX && r->n_rings < share_of_files(4)
-			     ? mark_ring_new(fd, r->room, &ring)
-			     : -EXDEV;
+	bool room = r->n_rings < RINGS_MAX && r->n_rings < share_of_files(4);
+	struct ring ring;
+	int result = room ? new_ring(r, from, fd, &ring) : -EXDEV;
 
-	if (r->n_rings >= RINGS_MAX || r->n_rings >= share_of_files(4))
+	if (!room)
 		r->counts.refused++;
 	else if (result < 0)
 		r->counts.rejected++;
@@ -327,10 +366,8 @@ static void add_ring(struct mark_rings *r, struct silent *from, int fd)
 	/* The earlier ring of this process is of a program that it has left by exec. */
 	for (size_t i = 0; i < r->n_rings; i++)
 		r->rings[i].ended |= r->rings[i].pid == from->pid;
-	mark_ring_switch(ring, r->options.mask, lease(r));
-	r->rings[r->n_rings++] =
-		(struct ring){.ring = ring, .pid = from->pid, .pidfd = from->pidfd};
-	from->pidfd = -1;
+	mark_ring_switch(ring.ring, r->options.mask, lease(r));
+	r->rings[r->n_rings++] = ring;
 	r->counts.processes++;
 }
 
@@ -402,59 +439,25 @@ static void hear(struct mark_rings *r)
 
 /* ---- marks ---- */
 
-/* Is there such a thread?  Signal 0 asks without /proc, which may hide processes of others. */
-static bool is_there(long r)
-{
-	return r == 0 || errno == EPERM;
-}
-
-/* The thread that the target calls @tid, as we see it; 0: one of another process. */
-static uint32_t look_up_thread(const struct ring *ring, uint32_t tid)
-{
-	struct procfs_status status;
-	_cleanup_(freep) uint32_t *tids = NULL;
-	size_t n;
-
-	if (!tid || tid > INT32_MAX)
-		return 0;
-	if (mark_ring_claimed_pid(ring->ring) == ring->pid) {
-		if (tid == ring->pid || is_there(syscall(SYS_tgkill, ring->pid, tid, 0)))
-			return tid;
-		/* It has ended, or is of another process. */
-		return is_there(syscall(SYS_tkill, tid, 0)) ? 0 : tid;
-	}
-	/* In a pid namespace. */
-	if (tid == mark_ring_claimed_pid(ring->ring))
-		return ring->pid;
-	if (procfs_threads("", ring->pid, &tids, &n) < 0)
-		return 0;
-	for (size_t i = 0; i < n; i++)
-		if (procfs_status("", tids[i], &status) == 0 && status.ns_pid == tid)
-			return tids[i];
-	return 0;
-}
-
 static int one_mark(void *arg, const struct mark_ring_mark *mark)
 {
 	struct mark_rings *r = arg;
-	struct table *threads = &r->current->threads;
-	uint64_t tid;
+	struct mark_threads *threads = r->current->threads;
+	uint32_t tid = 0;
+	int result = mark_threads_find(threads, mark->tid, &tid);
 
-	if (!table_get(threads, mark->tid, &tid)) {
-		tid = look_up_thread(r->current, mark->tid);
-		if (threads->n_used >= THREADS_MAX)
-			table_clear(threads);
-		if (table_put(threads, mark->tid, tid) < 0)
-			return fail(-ENOMEM);
-	}
+	if (result < 0)
+		return trace(result);
+	if (result == MARK_THREADS_LATER)
+		return MARK_RING_LATER;
+	if (mark->kind == MARKS_THREAD_END)
+		mark_threads_forget(threads, mark->tid);
 	if (!tid) {
 		r->counts.forged++;
 		return 0;
 	}
-	/* The number may be another thread's from now on. */
-	if (mark->kind == MARKS_THREAD_END)
-		(void)table_remove(threads, mark->tid);
-	return r->sink->mark(r->sink->arg, r->current->pid, (uint32_t)tid, mark);
+	result = r->sink->mark(r->sink->arg, r->current->pid, tid, mark);
+	return result < 0 ? trace(result) : 0;
 }
 
 static void find_ended(struct mark_rings *r)
@@ -470,39 +473,131 @@ static void find_ended(struct mark_rings *r)
 	}
 }
 
-static int read_ring(struct mark_rings *r, size_t i, size_t most)
+/* Marks and words of one turn that are left. */
+struct work {
+	uint64_t marks, words;
+};
+
+/* Once, @most marks. */
+static int read_ring(struct mark_rings *r, struct ring *ring, uint64_t most, struct work *left)
 {
+	struct mark_ring_counts before, after;
 	int result;
 
-	r->current = &r->rings[i];
-	result = mark_ring_read(r->current->ring, most, one_mark, r);
+	mark_ring_counts(ring->ring, &before);
+	r->current = ring;
+	result = mark_ring_read(ring->ring, min_u64(most, left->marks), one_mark, r);
+	mark_ring_counts(ring->ring, &after);
+	left->marks -= min_u64(left->marks, after.marks - before.marks);
+	left->words -= min_u64(left->words, after.words - before.words);
+	return result < 0 ? trace(result) : 0;
+}
+
+/* The marks of a program come before the marks of the next program in the same process. */
+static bool has_earlier(const struct mark_rings *r, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (r->rings[k].pid == r->rings[i].pid && !r->rings[k].drained)
+			return true;
+	return false;
+}
+
+/* Up to @share marks, and the end if these were all. */
+static int read_ended(struct mark_rings *r, struct ring *ring, uint64_t share, struct work *left)
+{
+	struct work own = {.marks = min_u64(share, left->marks), .words = left->words};
+	uint64_t begun = own.marks;
+	int result = 0;
+
+	mark_ring_end(ring->ring);
+	mark_threads_end(ring->threads);
+	while (result >= 0 && own.marks && own.words && mark_ring_has_news(ring->ring))
+		result = read_ring(r, ring, SIZE_MAX, &own);
+	left->marks -= begun - own.marks;
+	left->words = own.words;
+	if (result >= 0 && !mark_ring_has_news(ring->ring)) {
+		ring->drained = true;
+		result = r->sink->ended(r->sink->arg, ring->pid);
+	}
+	return result < 0 ? trace(result) : 0;
+}
+
+static void drop_drained(struct mark_rings *r)
+{
+	size_t n = 0;
+
+	r->behind = false;
+	for (size_t i = 0; i < r->n_rings; i++) {
+		if (r->rings[i].drained) {
+			free_ring(r, &r->rings[i]);
+			continue;
+		}
+		r->behind |= r->rings[i].ended;
+		r->rings[n++] = r->rings[i];
+	}
+	r->n_rings = n;
+}
+
+static int read_all_ended(struct mark_rings *r)
+{
+	struct work left = {.marks = ENDED_MARKS, .words = ENDED_WORDS};
+	size_t n_ended = 0;
+	uint64_t share;
+	int result = 0;
+
+	for (size_t i = 0; i < r->n_rings; i++)
+		n_ended += r->rings[i].ended;
+	if (!n_ended)
+		return 0;
+	share = max_u64(LEAST, ENDED_MARKS / n_ended);
+	for (size_t n = 0; n < r->n_rings && result >= 0 && left.marks && left.words; n++) {
+		size_t i = (r->next + n) % r->n_rings;
+
+		if (r->rings[i].ended && !has_earlier(r, i))
+			result = read_ended(r, &r->rings[i], share, &left);
+	}
+	drop_drained(r);
+	return result < 0 ? trace(result) : 0;
+}
+
+static int read_all_live(struct mark_rings *r)
+{
+	uint64_t share = max_u64(LEAST, MARK_RINGS_MARKS / max_u64(1, r->n_rings));
+	struct work left = {.marks = UINT64_MAX, .words = LIVE_WORDS};
+	size_t begin = r->next, n;
+	int result = 0;
+
+	for (n = 0; n < r->n_rings && result >= 0 && left.words; n++) {
+		size_t i = (begin + n) % r->n_rings;
+
+		if (!r->rings[i].ended && (!r->behind || !has_earlier(r, i)))
+			result = read_ring(r, &r->rings[i], share, &left);
+	}
+	/* Where the turn was too short the next one goes on, else another ring is the first. */
+	r->next = r->n_rings ? (begin + (n < r->n_rings ? n : 1)) % r->n_rings : 0;
 	return result < 0 ? trace(result) : 0;
 }
 
 int mark_rings_turn(struct mark_rings *r, const struct mark_rings_sink *sink)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
-	size_t share;
-	int result = 0;
+	int result;
 
 	r->sink = sink;
 	find_ended(r); /* before the last marks are read */
 	hear(r);
 	if (now - r->renewed > RENEW_MS * NSEC_PER_MSEC)
 		mark_rings_switch(r, r->options.mask);
-	/* The marks of a program come before the marks of the next program in the same process. */
-	for (size_t i = r->n_rings; i-- > 0 && result >= 0;) {
-		uint32_t pid = r->rings[i].pid;
-
-		if (!r->rings[i].ended)
-			continue;
-		result = read_ring(r, i, SIZE_MAX); /* there will be no more */
-		drop_ring(r, i);
-		if (result >= 0)
-			result = sink->ended(sink->arg, pid);
-	}
-	share = max_u64(LEAST, MARK_RINGS_MARKS / max_u64(1, r->n_rings));
-	for (size_t i = 0; i < r->n_rings && result >= 0; i++)
-		result = read_ring(r, i, share);
+	result = mark_walk_turn(r->walk);
+	if (result >= 0)
+		result = read_all_ended(r);
+	if (result >= 0)
+		result = read_all_live(r);
 	return result < 0 ? trace(result) : 0;
+}
+
+void mark_rings_lose(struct mark_rings *r)
+{
+	for (size_t i = 0; i < r->n_rings; i++)
+		mark_ring_lose(r->rings[i].ring);
 }

@@ -24,7 +24,7 @@ struct mark_rings *mark_rings_free(struct mark_rings *rings);
 /* The value of MARKS_ENV for a command that is to take part.  Borrowed. */
 const char *mark_rings_environment(const struct mark_rings *rings);
 
-/* Process @pid and its descendants take part. */
+/* Process @pid and its descendants take part; not another process that gets the number later.  -ENOMEM. */
 int mark_rings_allow(struct mark_rings *rings, uint32_t pid);
 enum mark_rings_invited {
 	MARK_RINGS_INVITED,
@@ -42,9 +42,12 @@ struct mark_rings_sink {
 	int (*ended)(void *arg, uint32_t pid);
 	void *arg;
 };
-/* Accepts rings and reads marks, MARK_RINGS_MARKS at most.  Call it every MARK_RINGS_TURN_MS.  < 0: @sink's. */
+/* Accepts rings and reads marks, MARK_RINGS_MARKS at most, and ten times as many of processes that have ended; what is left of those
+ * comes in the next turns.  Call it every MARK_RINGS_TURN_MS.  < 0: @sink's. */
 enum { MARK_RINGS_TURN_MS = 25, MARK_RINGS_MARKS = 20000 };
 int mark_rings_turn(struct mark_rings *rings, const struct mark_rings_sink *sink);
+/* After the last turn: what was not read counts as lost. */
+void mark_rings_lose(struct mark_rings *rings);
 /* Switches categories while it records; 0: off, at the end. */
 void mark_rings_switch(struct mark_rings *rings, uint64_t mask);
 

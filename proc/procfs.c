@@ -109,24 +109,39 @@ struct procfs_pids {
 	DIR *dir;
 };
 
-int procfs_pids_open(const char *root, struct procfs_pids **ret_pids)
+static int open_numbers(const char *path, struct procfs_pids **ret_pids)
 {
 	struct procfs_pids *pids = calloc(1, sizeof(*pids));
-	char path[PROCFS_PATH_MAX];
-	int r = pids ? 0 : -ENOMEM, n = snprintf(path, sizeof(path), "%s/proc", root);
 
-	if (r >= 0 && (n < 0 || n >= PROCFS_PATH_MAX))
-		r = -ENAMETOOLONG;
-	if (r >= 0)
-		pids->dir = opendir(path);
-	if (r >= 0 && !pids->dir)
-		r = -errno;
-	if (r < 0) {
-		(void)procfs_pids_free(pids);
-		return fail(r);
+	if (!pids)
+		return fail(-ENOMEM);
+	pids->dir = opendir(path);
+	if (!pids->dir) {
+		free(pids);
+		return fail(-errno);
 	}
 	*ret_pids = pids;
 	return 0;
+}
+
+int procfs_pids_open(const char *root, struct procfs_pids **ret_pids)
+{
+	char path[PROCFS_PATH_MAX];
+	int n = snprintf(path, sizeof(path), "%s/proc", root);
+
+	if (n < 0 || n >= PROCFS_PATH_MAX)
+		return fail(-ENAMETOOLONG);
+	return trace(open_numbers(path, ret_pids));
+}
+
+int procfs_threads_open(const char *root, uint32_t pid, struct procfs_pids **ret_tids)
+{
+	char path[PROCFS_PATH_MAX];
+	int r = procfs_path(path, root, pid, "task");
+
+	if (r >= 0)
+		r = gone(open_numbers(path, ret_tids));
+	return r < 0 ? trace(r) : 0;
 }
 
 size_t procfs_pids_next(struct procfs_pids *pids, uint32_t *ret_pids, size_t room)
@@ -295,6 +310,21 @@ int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret_stat
 	if (numbers_of(line_of(text, "NSpid:"), &unused, &ns_pid) && ns_pid)
 		status.ns_pid = ns_pid;
 	*ret_status = status;
+	return 0;
+}
+
+int procfs_thread_ns_tid(const char *root, uint32_t pid, uint32_t tid, uint32_t *ret_tid)
+{
+	_cleanup_(freep) char *text = NULL;
+	uint32_t unused, ns_tid;
+	char name[32];
+	int r;
+
+	(void)snprintf(name, sizeof(name), "task/%u/status", tid);
+	r = read_process_file(root, pid, name, STATUS_MAX, &text, NULL);
+	if (r < 0)
+		return trace(r);
+	*ret_tid = numbers_of(line_of(text, "NSpid:"), &unused, &ns_tid) && ns_tid ? ns_tid : tid;
 	return 0;
 }
 

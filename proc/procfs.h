@@ -20,6 +20,8 @@ struct procfs_pids;
 int procfs_pids_open(const char *root, struct procfs_pids **ret_pids);
 /* Up to @room more; 0: these were all. */
 size_t procfs_pids_next(struct procfs_pids *pids, uint32_t *ret_pids, size_t room);
+/* The threads of @pid in the same way.  Returns new.  -ESRCH: gone. */
+int procfs_threads_open(const char *root, uint32_t pid, struct procfs_pids **ret_tids);
 struct procfs_pids *procfs_pids_free(struct procfs_pids *pids);
 /* Those of @of that there are and all their descendants, each once, ascending; where @most (0: any
  * number) are exceeded, some of them, which are more than that.  Returns new memory. */
@@ -40,6 +42,8 @@ struct procfs_status {
 	uint64_t utime_ticks, stime_ticks;
 };
 int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret_status);
+/* The number of the thread as it sees itself: the last of NSpid.  -ESRCH: gone. */
+int procfs_thread_ns_tid(const char *root, uint32_t pid, uint32_t tid, uint32_t *ret_tid);
 int procfs_thread_comm(const char *root, uint32_t pid, uint32_t tid, char ret_comm[16]);
 /* /proc/PID/cmdline, at most 4096 bytes; NUL-separated.  Returns new memory. */
 int procfs_cmdline(const char *root, uint32_t pid, char **ret_text, size_t *ret_len);

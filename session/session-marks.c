@@ -75,6 +75,7 @@ struct session_marks {
 	uint64_t look_at;	/* CLOCK_MONOTONIC */
 	uint64_t first, latest; /* times of marks: the least that makes sense; the latest of all */
 	uint64_t damaged, dropped;
+	size_t function_rooms; /* of all programs */
 	bool finished;
 };
 
@@ -219,7 +220,8 @@ static int program_of(struct session_marks *m, uint32_t pid, struct program **re
 {
 	struct program *p = table_pointer(&m->programs, pid);
 	struct mark_functions_options options = {.min_ns = m->session->options.min_duration_ns,
-						 .slice = slice_ended};
+						 .slice = slice_ended,
+						 .rooms = &m->function_rooms};
 	int r;
 
 	if (p) {
@@ -556,6 +558,7 @@ int session_marks_stop(struct session *s)
 		return 0;
 	mark_rings_switch(s->options.mark_rings, 0);
 	r = turn(m);
+	mark_rings_lose(s->options.mark_rings);
 	m->finished = true;
 	while (r >= 0 && m->programs.n_used) {
 		uint32_t pid = 0;
@@ -615,7 +618,10 @@ static void note_losses(struct session *s)
 		session_note(s, "the marks of %lu processes are missing: too many at once",
 			     c.refused);
 	if (m->dropped)
-		session_note(s, "%lu functions are missing: their stacks are too deep", m->dropped);
+		session_note(s,
+			     "%lu functions are missing: their stacks are too deep, or too many "
+			     "are open",
+			     m->dropped);
 }
 
 int session_marks_finish(struct session *s)

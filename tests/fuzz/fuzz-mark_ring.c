@@ -2,7 +2,7 @@
  *
  * Input: two bytes of flags and slot, then for each round eight bytes that are added to the slot's head, two of place and as
  * many bytes as the first byte's low half has words.  Whatever comes, a call gives at most what a ring holds, of known kinds
- * and bounded lengths. */
+ * and bounded lengths; a mark that is put off comes again; after the target's end each call reads something, until all is read. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static struct mark_ring_room room;
 
 struct work {
-	size_t n;
+	size_t n, put_off;
 	struct mark_functions *functions;
 };
 
@@ -46,6 +46,10 @@ static int take_mark(void *arg, const struct mark_ring_mark *m)
 	struct mark parsed = {0};
 
 	CHECK(m->kind > 0 && m->kind < MARKS_KINDS && m->len <= MARKS_NAME_MAX);
+	if (m->flags & 1 && w->put_off) {
+		w->put_off--;
+		return MARK_RING_LATER;
+	}
 	w->n++;
 	if (m->kind == MARKS_LINE)
 		(void)mark_text_parse(m->name, m->len, &parsed);
@@ -99,10 +103,32 @@ static size_t change(char *memory, size_t slot, size_t words, const uint8_t *dat
 	return size - n;
 }
 
+/* The target has ended. */
+static void read_rest(struct mark_ring *ring, struct work *w, char *memory)
+{
+	struct mark_ring_counts before, after;
+
+	w->put_off = 0;
+	mark_ring_end(ring);
+	mark_ring_counts(ring, &before);
+	while (mark_ring_has_news(ring)) {
+		/* Another process still writes there. */
+		((struct marks_slot *)(void *)(memory + MARKS_SLOTS_AT))->head += 77;
+		CHECK(mark_ring_read(ring, 3, take_mark, w) == 0);
+		mark_ring_counts(ring, &after);
+		CHECK(after.words > before.words && after.marks - before.marks <= 3);
+		before = after;
+	}
+	mark_ring_lose(ring);
+	mark_ring_counts(ring, &after);
+	CHECK(after.lost == before.lost && after.marks == w->n);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct mark_functions_options options = {.slice = slice};
-	struct work w = {0};
+	size_t rooms = 0;
+	const struct mark_functions_options options = {.slice = slice, .rooms = &rooms};
+	struct work w = {.put_off = 3};
 	struct mark_ring_counts counts;
 	struct mark_ring *ring;
 	char *memory;
@@ -123,7 +149,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	mark_ring_counts(ring, &counts);
 	CHECK(counts.marks == w.n);
+	read_rest(ring, &w, memory);
 	CHECK(mark_functions_end(w.functions) == 0);
+	CHECK(rooms == 0);
 	(void)mark_functions_free(w.functions);
 	(void)mark_ring_free(ring);
 	(void)munmap(memory, MARKS_BYTES);

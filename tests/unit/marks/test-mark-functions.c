@@ -407,6 +407,150 @@ static void bounds(void **state)
 	(void)mark_functions_free(f);
 }
 
+/* ---- the work and the room that a hostile program can ask for ---- */
+
+static int count_slice(void *arg, const struct mark_function_slice *slice)
+{
+	assert_true(slice->begin <= slice->end);
+	++*(size_t *)arg;
+	return 0;
+}
+
+static struct mark_functions *begin_counting(size_t *n, size_t *rooms)
+{
+	const struct mark_functions_options options = {
+		.slice = count_slice, .arg = n, .rooms = rooms};
+	struct mark_functions *f;
+
+	assert_int_equal(mark_functions_new(&options, &f), 0);
+	return f;
+}
+
+static int enter_as(struct mark_functions *f, uint32_t tid, uint64_t name, uint64_t sp)
+{
+	const struct mark_function at = {
+		.tid = tid, .time = now += 10, .address = name, .site = name, .sp = sp};
+
+	return mark_functions_enter(f, &at);
+}
+
+static int leave_as(struct mark_functions *f, uint32_t tid, uint64_t name, uint64_t sp)
+{
+	const struct mark_function at = {
+		.tid = tid, .time = now += 10, .address = name, .site = name, .sp = sp};
+
+	return mark_functions_leave(f, &at);
+}
+
+/* Each end of a caller would give all functions of the other stack in parts. */
+static void many_parts(void **state)
+{
+	enum { HALF = MARK_FUNCTIONS_DEPTH / 2, OTHER = 1 << 30, PARTS = 128 };
+	size_t n = 0, before;
+	struct mark_functions *f = begin_counting(&n, NULL);
+
+	(void)state;
+	now = 0;
+	for (uint64_t i = 0; i < HALF / 2; i++)
+		assert_int_equal(enter_as(f, 1, i, STACK - i * 16), 0);
+	for (uint64_t i = 0; i < 1000; i++)
+		assert_int_equal(enter_as(f, 1, i, STACK - OTHER - i * 16), 0);
+	assert_int_equal(mark_functions_dropped(f), 0);
+	assert_int_equal(n, 0);
+	/* The first one ends what is too much, the others have PARTS each. */
+	assert_int_equal(leave_as(f, 1, HALF / 2 - 1, STACK - (HALF / 2 - 1) * 16), 0);
+	assert_int_equal(n, 1000 + 1);
+	for (uint64_t i = HALF / 2 - 1; i-- > 0;) {
+		before = n;
+		assert_int_equal(leave_as(f, 1, i, STACK - i * 16), 0);
+		assert_int_equal(n - before, PARTS + 1);
+	}
+	/* What is left of the other stack is found by its own ends. */
+	before = n;
+	for (uint64_t i = PARTS; i-- > 0;)
+		assert_int_equal(leave_as(f, 1, i, STACK - OTHER - i * 16), 0);
+	assert_int_equal(n - before, PARTS);
+	assert_int_equal(mark_functions_end(f), 0);
+	assert_int_equal(n - before, PARTS);
+	(void)mark_functions_free(f);
+}
+
+/* A function below too many functions of another stack ends with its thread, a function below fewer by its own end. */
+static void far_down(void **state)
+{
+	enum { OTHER = 1 << 30, FAR = 1024 };
+
+	(void)state;
+	for (int more = 0; more < 2; more++) {
+		size_t n = 0;
+		struct mark_functions *f = begin_counting(&n, NULL);
+
+		now = 0;
+		assert_int_equal(enter_as(f, 1, 7, STACK), 0);
+		for (uint64_t i = 0; i < FAR - 1 + (uint64_t)more; i++)
+			assert_int_equal(enter_as(f, 1, i, STACK - OTHER - i * 16), 0);
+		assert_int_equal(leave_as(f, 1, 7, STACK), 0);
+		assert_int_equal(n, more ? 0 : FAR);
+		assert_int_equal(mark_functions_end(f), 0);
+		assert_int_equal(n, more ? FAR + 1 : FAR + 128);
+		(void)mark_functions_free(f);
+	}
+}
+
+/* longjmp() out of a deep recursion is no search: all that was left ends at once. */
+static void left_deep_down(void **state)
+{
+	enum { DEEP = MARK_FUNCTIONS_DEPTH - 10 };
+	size_t n = 0;
+	struct mark_functions *f = begin_counting(&n, NULL);
+
+	(void)state;
+	now = 0;
+	for (uint64_t i = 0; i < DEEP; i++)
+		assert_int_equal(enter_as(f, 1, i, STACK - i * 16), 0);
+	assert_int_equal(enter_as(f, 1, 5000, STACK - 16), 0);
+	assert_int_equal(n, DEEP - 1);
+	for (uint64_t i = 2; i < DEEP; i++)
+		assert_int_equal(enter_as(f, 1, i, STACK - i * 16), 0);
+	assert_int_equal(leave_as(f, 1, 0, STACK), 0);
+	assert_int_equal(n, 2 * (DEEP - 1) + 1);
+	(void)mark_functions_free(f);
+}
+
+/* All programs of a recording share the room for open functions; it comes back when functions end. */
+static void shared_room(void **state)
+{
+	size_t n = 0, rooms = 0;
+	struct mark_functions *f = begin_counting(&n, &rooms), *g = begin_counting(&n, &rooms);
+	uint32_t threads = MARK_FUNCTIONS_OPEN / MARK_FUNCTIONS_DEPTH;
+
+	(void)state;
+	now = 0;
+	for (uint32_t tid = 1; tid <= threads + 20; tid++) {
+		for (uint64_t i = 0; i < MARK_FUNCTIONS_DEPTH; i++)
+			assert_int_equal(enter_as(f, tid, i, STACK - i * 16), 0);
+		assert_true(rooms <= MARK_FUNCTIONS_OPEN);
+	}
+	assert_int_equal(rooms, MARK_FUNCTIONS_OPEN);
+	assert_int_equal(mark_functions_dropped(f), 20 * MARK_FUNCTIONS_DEPTH);
+	assert_int_equal(enter_as(g, 1, 1, STACK), 0);
+	assert_int_equal(mark_functions_dropped(g), 1);
+	assert_int_equal(n, 0);
+	/* One thread returns: another program has room. */
+	for (uint64_t i = MARK_FUNCTIONS_DEPTH; i-- > 0;)
+		assert_int_equal(leave_as(f, 3, i, STACK - i * 16), 0);
+	assert_int_equal(n, MARK_FUNCTIONS_DEPTH);
+	assert_true(rooms <= MARK_FUNCTIONS_OPEN - MARK_FUNCTIONS_DEPTH + 64);
+	assert_int_equal(enter_as(g, 1, 1, STACK), 0);
+	assert_int_equal(mark_functions_dropped(g), 1);
+	assert_int_equal(mark_functions_thread_end(f, 4, now), 0);
+	assert_true(rooms <= MARK_FUNCTIONS_OPEN - 2 * MARK_FUNCTIONS_DEPTH + 100);
+	(void)mark_functions_free(f);
+	assert_int_equal(rooms, 16);
+	(void)mark_functions_free(g);
+	assert_int_equal(rooms, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -425,6 +569,10 @@ int main(void)
 		cmocka_unit_test(thread_end),
 		cmocka_unit_test(min_duration),
 		cmocka_unit_test(bounds),
+		cmocka_unit_test(many_parts),
+		cmocka_unit_test(far_down),
+		cmocka_unit_test(left_deep_down),
+		cmocka_unit_test(shared_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

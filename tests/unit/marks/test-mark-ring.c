@@ -323,6 +323,135 @@ static void rejected(void **state)
 	(void)munmap(t.memory, MARKS_BYTES);
 }
 
+static bool who_is_known;
+
+static int see_later(void *arg, const struct mark_ring_mark *mark)
+{
+	if (mark->len == 3 && !memcmp(mark->name, "who", 3) && !who_is_known)
+		return MARK_RING_LATER;
+	return see(arg, mark);
+}
+
+/* A mark that is put off keeps all marks of its thread back, and its gap; other threads go on. */
+static void put_off(void **state)
+{
+	struct target t = usual_target();
+	struct mark_ring *ring = reader_of(&t);
+	struct seen s = {0};
+
+	(void)state;
+	put(&t, 0, MARKS_INSTANT, "first");
+	fill(&t, 0, reserve(&t, 0, MARKS_MARK_WORDS), 3, MARKS_INSTANT, "");
+	slot_of(&t, 0)->head = 4ull << 32 | (uint32_t)slot_of(&t, 0)->head;
+	put(&t, 0, MARKS_INSTANT, "who");
+	put(&t, 0, MARKS_INSTANT, "behind");
+	put(&t, 3, MARKS_INSTANT, "other");
+	for (int i = 0; i < 30; i++) /* more than the reader waits for a mark in progress */
+		assert_int_equal(mark_ring_read(ring, SIZE_MAX, see_later, &s), 0);
+	assert_int_equal(s.n, 3);
+	assert_string_equal(s.names[1], "");
+	assert_string_equal(s.names[2], "other");
+	assert_int_equal(s.gaps, 1);
+	assert_int_equal(counts(ring).marks, 3);
+	assert_int_equal(counts(ring).lost, 2);
+	who_is_known = true;
+	assert_int_equal(mark_ring_read(ring, SIZE_MAX, see_later, &s), 0);
+	assert_int_equal(s.n, 5);
+	assert_string_equal(s.names[3], "who");
+	assert_string_equal(s.names[4], "behind");
+	assert_int_equal(counts(ring).lost, 2);
+	assert_int_equal(counts(ring).damaged, 0);
+	end(&t, ring);
+}
+
+/* All rings are full: a bounded part in each call, and what the target's friends write after its end is not waited for. */
+static void ended_full(void **state)
+{
+	struct target t = usual_target();
+	struct mark_ring *ring = reader_of(&t);
+	size_t each = MARKS_RING_WORDS / MARKS_MARK_WORDS, all = each * MARKS_SLOTS;
+	struct seen s = {0};
+	int calls = 0;
+
+	(void)state;
+	for (size_t i = 0; i < MARKS_SLOTS; i++)
+		for (size_t k = 0; k < each; k++)
+			put(&t, i, MARKS_INSTANT, "");
+	mark_ring_end(ring);
+	for (; mark_ring_has_news(ring); calls++) {
+		size_t before = s.n;
+		uint64_t words = counts(ring).words;
+
+		assert_int_equal(mark_ring_read(ring, 10000, see, &s), 0);
+		assert_true(s.n > before && s.n - before <= 10000);
+		assert_true(counts(ring).words - words <= 17 * MARKS_RING_WORDS);
+		put(&t, 5, MARKS_INSTANT, "");
+	}
+	/* The friend's marks have replaced some before they were read. */
+	assert_int_equal(s.n + counts(ring).lost, all);
+	assert_true(counts(ring).lost <= (uint64_t)calls + 1);
+	assert_int_equal(counts(ring).damaged, 0);
+	assert_int_equal(mark_ring_read(ring, 10000, see, &s), 0);
+	assert_int_equal(s.n + counts(ring).lost, all);
+	end(&t, ring);
+}
+
+/* No mark is whole, and the last one is half written: all calls find an end, and count it. */
+static void ended_damaged(void **state)
+{
+	struct target t = usual_target();
+	struct mark_ring *ring = reader_of(&t);
+	struct seen s = {0};
+	int calls = 0;
+
+	(void)state;
+	for (size_t i = 0; i < MARKS_SLOTS; i++) {
+		memset(words_of(&t, i), 0xa5, MARKS_RING_BYTES);
+		slot_of(&t, i)->head = 100ull << 32 | 0x7fffffff;
+	}
+	mark_ring_end(ring);
+	for (; mark_ring_has_news(ring); calls++) {
+		uint64_t words = counts(ring).words;
+
+		assert_int_equal(mark_ring_read(ring, 1, see, &s), 0);
+		assert_true(counts(ring).words > words);
+	}
+	assert_true(calls <= MARKS_SLOTS);
+	assert_int_equal(s.n, 0);
+	assert_int_equal(counts(ring).lost, 100 * MARKS_SLOTS);
+	end(&t, ring);
+	/* A target that was killed while it wrote. */
+	t = usual_target();
+	ring = reader_of(&t);
+	put(&t, 1, MARKS_INSTANT, "whole");
+	(void)reserve(&t, 1, MARKS_MARK_WORDS);
+	mark_ring_end(ring);
+	assert_int_equal(read_all(ring).n, 1);
+	assert_false(mark_ring_has_news(ring));
+	assert_int_equal(counts(ring).lost, 1);
+	assert_int_equal(counts(ring).damaged, 0);
+	end(&t, ring);
+}
+
+static void unread_is_lost(void **state)
+{
+	struct target t = usual_target();
+	struct mark_ring *ring = reader_of(&t);
+	struct seen s = {0};
+
+	(void)state;
+	for (int i = 0; i < 100; i++)
+		put(&t, (size_t)i % 2, MARKS_INSTANT, "m");
+	assert_int_equal(mark_ring_read(ring, 30, see, &s), 0);
+	assert_int_equal(s.n, 30);
+	mark_ring_lose(ring);
+	assert_int_equal(counts(ring).lost, 70);
+	assert_int_equal(read_all(ring).n, 0);
+	mark_ring_lose(ring);
+	assert_int_equal(counts(ring).lost, 70);
+	end(&t, ring);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -334,6 +463,10 @@ int main(void)
 		cmocka_unit_test(at_most),
 		cmocka_unit_test(hostile),
 		cmocka_unit_test(rejected),
+		cmocka_unit_test(put_off),
+		cmocka_unit_test(ended_full),
+		cmocka_unit_test(ended_damaged),
+		cmocka_unit_test(unread_is_lost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

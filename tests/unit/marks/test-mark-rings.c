@@ -1,15 +1,8 @@
-/* test-mark-rings.c - the hand-over of rings: a ring of this process, what is no ring, a program that replaces another. */
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <time.h>
-#include <unistd.h>
+/* test-mark-rings.c - the hand-over of rings: a ring of this process, what is no ring, a program that replaces another; the work of
+ * one turn for rings that are full, damaged, or claim threads that are not there. */
+#include <sys/wait.h>
 
-#include "base/fd-message.h"
-#include "marks/mark-rings.h"
+#include "marks/mark-rings.c"
 #include "tests/unit/cmocka.h"
 
 static const struct mark_rings_options options = {
@@ -55,7 +48,7 @@ static struct mark_rings_counts counts(const struct mark_rings *rings)
 	return c;
 }
 
-static struct marks_head *new_ring(int *ret_fd)
+static struct marks_head *new_memory(int *ret_fd)
 {
 	int fd = memfd_create(MARKS_MEMFD, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	struct marks_head *head;
@@ -122,7 +115,7 @@ static void a_ring(void **state)
 	struct mark_rings *rings = new_rings();
 	struct seen s = {0};
 	int fd, second;
-	struct marks_head *head = new_ring(&fd), *next = new_ring(&second);
+	struct marks_head *head = new_memory(&fd), *next = new_memory(&second);
 
 	(void)state;
 	hand_over(rings, MARKS_BYTE, &fd, 1);
@@ -164,7 +157,7 @@ static void no_ring(void **state)
 	struct mark_rings *rings = new_rings();
 	struct seen s = {0};
 	int pair[2], fds[2], fd, silent;
-	struct marks_head *head = new_ring(&fd);
+	struct marks_head *head = new_memory(&fd);
 
 	(void)state;
 	assert_int_equal(pipe2(pair, O_CLOEXEC), 0);
@@ -198,7 +191,7 @@ static void invited(void **state)
 	(void)state;
 	assert_int_equal(mark_rings_invite(rings, (uint32_t)getpid()), MARK_RINGS_NOT_LOADED);
 	assert_int_equal(mark_rings_invite(rings, INT32_MAX), MARK_RINGS_GONE);
-	head = new_ring(&fd);
+	head = new_memory(&fd);
 	assert_int_equal(mark_rings_invite(rings, (uint32_t)getpid()), MARK_RINGS_INVITED);
 	assert_int_equal(head->mask, 5);
 	assert_int_equal(head->invitation, 1);
@@ -209,12 +202,252 @@ static void invited(void **state)
 	(void)close(fd);
 }
 
+/* ---- the work of one turn ---- */
+
+enum { EACH = MARKS_RING_WORDS / MARKS_MARK_WORDS, ALL = EACH * MARKS_SLOTS };
+
+static struct marks_slot *slot_of(struct marks_head *head, size_t i)
+{
+	return (struct marks_slot *)(void *)((char *)head + MARKS_SLOTS_AT) + i;
+}
+
+/* @n marks into slot @slot; @step: the threads' numbers go up. */
+static void put_many(struct marks_head *head, size_t slot, size_t n, uint32_t tid, uint32_t step)
+{
+	uint64_t *words = (uint64_t *)(void *)((char *)head + MARKS_DATA_AT +
+					       slot * (size_t)MARKS_RING_BYTES);
+	uint64_t *place = &slot_of(head, slot)->head;
+
+	for (size_t i = 0; i < n; i++, tid += step) {
+		uint32_t at = (uint32_t)*place;
+
+		words[(at + 1) % MARKS_RING_WORDS] = 1;
+		words[(at + 2) % MARKS_RING_WORDS] = *place >> 32 << 32 | tid;
+		words[at % MARKS_RING_WORDS] =
+			at | (uint64_t)MARKS_MARK_WORDS << 32 | (uint64_t)MARKS_INSTANT << 48;
+		*place = ((*place >> 32) + 1) << 32 | (uint32_t)(at + MARKS_MARK_WORDS);
+	}
+}
+
+static void fill(struct marks_head *head, uint32_t tid)
+{
+	for (size_t i = 0; i < MARKS_SLOTS; i++)
+		put_many(head, i, EACH, tid, 0);
+}
+
+/* A process that hands the ring over and has ended. */
+static uint32_t ended_process(const struct mark_rings *rings, int fd)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid) {
+		hand_over(rings, MARKS_BYTE, &fd, 1);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	return (uint32_t)pid;
+}
+
+/* A process that has filled all its rings takes several turns; another process is not kept waiting. */
+static void ended_flood(void **state)
+{
+	struct mark_rings *rings = new_rings();
+	int fd, second, turns = 0;
+	struct marks_head *flood = new_memory(&fd), *honest = new_memory(&second);
+	struct seen s = {0};
+	uint32_t pid;
+
+	(void)state;
+	flood->pid = ended_process(rings, fd);
+	fill(flood, flood->pid);
+	turn(rings, &s);
+	assert_int_equal(counts(rings).processes, 1);
+	assert_in_range(s.marks, 1, ENDED_MARKS);
+	assert_int_equal(s.ended, 0);
+	pid = ended_process(rings, second);
+	honest->pid = pid;
+	put(honest, pid);
+	for (size_t before; rings->n_rings; turns++) {
+		before = s.marks;
+		turn(rings, &s);
+		/* With the mark of a process that was not yet seen to have ended. */
+		assert_in_range(s.marks - before, 1, ENDED_MARKS + !turns);
+		if (!turns) {
+			turn(rings, &s); /* the end of a process is seen before its ring is */
+			assert_int_equal(s.ended, 1);
+			assert_int_equal(rings->n_rings, 1);
+		}
+	}
+	assert_in_range(turns, ALL / ENDED_MARKS - 2, ALL / ENDED_MARKS + 2);
+	assert_int_equal(s.marks, ALL + 1);
+	assert_int_equal(s.ended, 2);
+	assert_int_equal(counts(rings).marks.lost, 0);
+	(void)mark_rings_free(rings);
+	(void)munmap(flood, MARKS_BYTES);
+	(void)munmap(honest, MARKS_BYTES);
+	(void)close(fd);
+	(void)close(second);
+}
+
+/* What is not read when the recording ends is counted, also of a process that runs. */
+static void unread_is_lost(void **state)
+{
+	struct mark_rings *rings = new_rings();
+	int fd, second;
+	struct marks_head *flood = new_memory(&fd), *live = new_memory(&second);
+	struct seen s = {0};
+
+	(void)state;
+	flood->pid = ended_process(rings, fd);
+	fill(flood, flood->pid);
+	hand_over(rings, MARKS_BYTE, &second, 1);
+	turn(rings, &s);
+	fill(live, (uint32_t)getpid());
+	turn(rings, &s);
+	mark_rings_lose(rings);
+	assert_in_range(s.marks, 1, ENDED_MARKS * 2 + MARK_RINGS_MARKS);
+	assert_int_equal(s.marks + counts(rings).marks.lost, 2 * ALL);
+	turn(rings, &s);
+	assert_int_equal(s.marks + counts(rings).marks.lost, 2 * ALL);
+	(void)mark_rings_free(rings);
+	(void)munmap(flood, MARKS_BYTES);
+	(void)munmap(live, MARKS_BYTES);
+	(void)close(fd);
+	(void)close(second);
+}
+
+/* The marks of the program after an exec wait for the end of the program before it. */
+static void exec_after_a_flood(void **state)
+{
+	struct mark_rings *rings = new_rings();
+	int fd, second;
+	struct marks_head *first = new_memory(&fd), *next = new_memory(&second);
+	struct seen s = {0};
+
+	(void)state;
+	hand_over(rings, MARKS_BYTE, &fd, 1);
+	fill(first, (uint32_t)getpid());
+	put(next, (uint32_t)getpid());
+	hand_over(rings, MARKS_BYTE, &second, 1);
+	for (int i = 0; i < 20 && s.marks <= ALL; i++) {
+		turn(rings, &s);
+		assert_int_equal(s.ended, s.marks >= ALL);
+	}
+	assert_int_equal(s.marks, ALL + 1);
+	assert_int_equal(rings->n_rings, 1);
+	(void)mark_rings_free(rings);
+	(void)munmap(first, MARKS_BYTES);
+	(void)munmap(next, MARKS_BYTES);
+	(void)close(fd);
+	(void)close(second);
+}
+
+/* Two ended processes left nothing but damage: the bytes of a turn are bounded, too. */
+static void damage_is_work(void **state)
+{
+	struct mark_rings *rings = new_rings();
+	int fds[2];
+	struct marks_head *heads[2];
+	struct seen s = {0};
+	size_t turns = 0;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		heads[i] = new_memory(&fds[i]);
+		(void)ended_process(rings, fds[i]);
+		for (size_t k = 0; k < MARKS_SLOTS; k++)
+			slot_of(heads[i], k)->head = 7ull << 32 | MARKS_RING_WORDS;
+	}
+	for (uint64_t words = 0; turns < 20 && (!turns || rings->n_rings); turns++) {
+		turn(rings, &s);
+		/* One call more than the bound at most. */
+		assert_in_range(counts(rings).marks.words - words, 0,
+				ENDED_WORDS + 17 * MARKS_RING_WORDS);
+		words = counts(rings).marks.words;
+	}
+	assert_in_range(turns, 3, 5);
+	assert_int_equal(s.marks, 0);
+	assert_int_equal(s.ended, 2);
+	assert_int_equal(counts(rings).marks.lost, 2 * 7 * MARKS_SLOTS);
+	(void)mark_rings_free(rings);
+	for (int i = 0; i < 2; i++) {
+		(void)munmap(heads[i], MARKS_BYTES);
+		(void)close(fds[i]);
+	}
+}
+
+/* A target that claims to be in a pid namespace, and another thread for each mark: few are looked up in a turn, and its other
+ * threads are not kept back. */
+static void forged_threads(void **state)
+{
+	enum { FORGED = 200 };
+	struct mark_rings *rings = new_rings();
+	int fd;
+	struct marks_head *head = new_memory(&fd);
+	struct seen s = {0};
+	uint64_t before = 0;
+	int turns = 0;
+
+	(void)state;
+	head->pid = 1;
+	hand_over(rings, MARKS_BYTE, &fd, 1);
+	put_many(head, 0, FORGED, INT32_MAX - FORGED, 1);
+	put_many(head, 1, 1, (uint32_t)getpid(), 0);
+	for (; counts(rings).forged < FORGED && turns < 1000; turns++) {
+		turn(rings, &s);
+		assert_in_range(counts(rings).forged - before, 1, MARK_WALK_THREADS / 16);
+		before = counts(rings).forged;
+		assert_int_equal(s.marks, 1); /* a walk for the first forged number has found it */
+	}
+	assert_in_range(turns, FORGED / (MARK_WALK_THREADS / 16), FORGED);
+	/* The outcome is remembered. */
+	put_many(head, 0, FORGED, INT32_MAX - FORGED, 1);
+	turn(rings, &s);
+	assert_int_equal(counts(rings).forged, 2 * FORGED);
+	assert_int_equal(counts(rings).marks.marks, 2 * FORGED + 1);
+	assert_int_equal(s.tid, getpid());
+	(void)mark_rings_free(rings);
+	(void)munmap(head, MARKS_BYTES);
+	(void)close(fd);
+}
+
+/* The number of a process that took part belongs to another process now. */
+static void reused_number(void **state)
+{
+	struct mark_rings *rings = new_rings();
+	uint32_t pid = (uint32_t)getpid(), other = geteuid() + 1;
+	uint64_t start;
+
+	(void)state;
+	assert_false(takes_part(rings, pid, other));
+	assert_true(takes_part(rings, pid, geteuid()));
+	assert_int_equal(mark_rings_allow(rings, pid), 0);
+	assert_true(takes_part(rings, pid, other));
+	assert_true(table_get(&rings->allowed, pid, &start));
+	assert_int_equal(table_put(&rings->allowed, pid, start + 1), 0);
+	assert_false(takes_part(rings, pid, other));
+	assert_false(table_get(&rings->allowed, pid, &start));
+	/* Nor its number as an ancestor's. */
+	assert_int_equal(mark_rings_allow(rings, (uint32_t)getppid()), 0);
+	assert_true(takes_part(rings, pid, other));
+	assert_true(table_get(&rings->allowed, (uint32_t)getppid(), &start));
+	assert_int_equal(table_put(&rings->allowed, (uint32_t)getppid(), start + 1), 0);
+	assert_false(takes_part(rings, pid, other));
+	assert_int_equal(mark_rings_allow(rings, INT32_MAX), 0); /* there is none */
+	assert_int_equal(rings->allowed.n_used, 0);
+	(void)mark_rings_free(rings);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_ring),
-		cmocka_unit_test(no_ring),
-		cmocka_unit_test(invited),
+		cmocka_unit_test(a_ring),	  cmocka_unit_test(no_ring),
+		cmocka_unit_test(invited),	  cmocka_unit_test(ended_flood),
+		cmocka_unit_test(unread_is_lost), cmocka_unit_test(exec_after_a_flood),
+		cmocka_unit_test(damage_is_work), cmocka_unit_test(forged_threads),
+		cmocka_unit_test(reused_number),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
