@@ -7,6 +7,7 @@
  * A thread that moves to another CPU has lines in two buffers, so a turn collects all lines and sorts them. */
 #include "marks/ftrace-print.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -29,7 +30,11 @@ enum {
 	BUFFER_KB = 2048,   /* a CPU: 40,000 lines */
 	MANY_CPUS = 16,	    /* more have BUFFER_MANY_KB */
 	BUFFER_MANY_KB = 512,
-	TURN_BYTES = 32 << 20, /* of lines in one turn; the rest comes in the next */
+	/* Of one turn, for all CPUs, and for a CPU at least; the rest comes in the next turns. */
+	TURN_LINES = 1 << 18,
+	CPU_LINES = 1 << 12,
+	TURN_BYTES = 16 << 20, /* of pages */
+	CPU_BYTES = 128 << 10,
 	REMOVE_TRIES = 100,
 	REMOVE_MS = 10,
 	TYPE_PADDING = 29,
@@ -145,7 +150,7 @@ int ftrace_print_page(const void *page, size_t len, uint16_t print_id,
 
 /* ---- the instance ---- */
 
-static int write_file(const struct ftrace_print *p, const char *name, const char *value)
+static int set_file(const struct ftrace_print *p, const char *name, const char *value)
 {
 	_cleanup_(fd_closep) int fd = -1;
 	char path[PATH_BYTES + 64];
@@ -194,6 +199,15 @@ static int start_remover(struct ftrace_print *p)
 	return p->remover < 0 ? fail(-errno) : 0;
 }
 
+/* It removes the instance, if there is one, and is waited for. */
+static void stop_remover(struct ftrace_print *p)
+{
+	p->remover_fd = fd_close(p->remover_fd);
+	while (p->remover > 0 && waitpid(p->remover, NULL, 0) < 0 && errno == EINTR)
+		;
+	p->remover = 0;
+}
+
 static int open_cpus(struct ftrace_print *p)
 {
 	long n = sysconf(_SC_NPROCESSORS_CONF);
@@ -225,17 +239,17 @@ static const char *clock_name(int clock)
 static int set_up(struct ftrace_print *p, int clock)
 {
 	char kb[16];
-	int r = write_file(p, "trace_clock", clock_name(clock));
+	int r = set_file(p, "trace_clock", clock_name(clock));
 
 	(void)snprintf(kb, sizeof(kb), "%d",
 		       sysconf(_SC_NPROCESSORS_CONF) > MANY_CPUS ? BUFFER_MANY_KB : BUFFER_KB);
 	if (r >= 0)
-		r = write_file(p, "buffer_size_kb", kb);
+		r = set_file(p, "buffer_size_kb", kb);
 	if (r >= 0)
 		r = open_cpus(p);
 	if (r < 0)
 		return trace(r);
-	r = write_file(p, "options/copy_trace_marker", "1");
+	r = set_file(p, "options/copy_trace_marker", "1");
 	return r == -ENOENT ? fail(-EOPNOTSUPP) : r < 0 ? fail(r) : 0;
 }
 
@@ -248,22 +262,63 @@ static bool in_pid_namespace(void)
 	return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino != 0xEFFFFFFCul;
 }
 
+static void closedirp(DIR **d)
+{
+	if (*d)
+		(void)closedir(*d);
+}
+
+/* Instances of recorders that are gone, as are their removers: both were killed.  The names show the processes, by their numbers in
+ * the first pid namespace, in which this process is, too. */
+static void remove_stale(const char *instances)
+{
+	static const char prefix[] = "perfwind-";
+	_cleanup_(closedirp) DIR *d = opendir(instances);
+	const struct dirent *entry;
+	uint64_t pid;
+
+	while (d && (entry = readdir(d))) {
+		if (!strncmp(entry->d_name, prefix, sizeof(prefix) - 1) &&
+		    parse_u64(entry->d_name + sizeof(prefix) - 1, 10, INT32_MAX, &pid) >= 0 &&
+		    kill((pid_t)pid, 0) < 0 && errno == ESRCH)
+			(void)unlinkat(dirfd(d), entry->d_name, AT_REMOVEDIR);
+	}
+}
+
+/* The remover comes first: whenever this process is killed, it is there. */
+static int make_instance_in(struct ftrace_print *p, const char *instances)
+{
+	int r;
+
+	if (faccessat(AT_FDCWD, instances, W_OK | X_OK, AT_EACCESS) < 0)
+		return -errno;
+	remove_stale(instances);
+	(void)snprintf(p->path, sizeof(p->path), "%s/perfwind-%d", instances, (int)getpid());
+	(void)rmdir(p->path); /* of an earlier process with this id */
+	r = start_remover(p);
+	if (r < 0)
+		return trace(r);
+	r = mkdir(p->path, 0700) < 0 ? -errno : 0;
+	if (r < 0)
+		stop_remover(p);
+	return r;
+}
+
 static int make_instance(struct ftrace_print *p)
 {
-	static const char *const mounts[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
-	int r = -ENOENT;
+	static const char *const places[] = {"/sys/kernel/tracing/instances",
+					     "/sys/kernel/debug/tracing/instances"};
+	int result = -ENOENT;
 
-	for (size_t i = 0; i < ARRAY_SIZE(mounts); i++) {
-		(void)snprintf(p->path, sizeof(p->path), "%s/instances/perfwind-%d", mounts[i],
-			       (int)getpid());
-		if (mkdir(p->path, 0700) == 0)
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		int r = make_instance_in(p, places[i]);
+
+		if (r >= 0)
 			return 0;
-		if (errno == EEXIST && rmdir(p->path) == 0 && mkdir(p->path, 0700) == 0)
-			return 0; /* of an earlier process with this id that had no remover left */
-		if (errno != ENOENT)
-			r = errno == EPERM ? -EACCES : -errno;
+		if (r != -ENOENT)
+			result = r == -EPERM ? -EACCES : r;
 	}
-	return r;
+	return result;
 }
 
 int ftrace_print_new(int clock, struct ftrace_print **ret_print)
@@ -278,11 +333,6 @@ int ftrace_print_new(int clock, struct ftrace_print **ret_print)
 		return fail(-ENOMEM);
 	p->remover_fd = -1;
 	r = make_instance(p);
-	if (r >= 0) {
-		r = start_remover(p);
-		if (r < 0)
-			(void)rmdir(p->path);
-	}
 	if (r >= 0)
 		r = set_up(p, clock);
 	if (r < 0) {
@@ -300,9 +350,7 @@ struct ftrace_print *ftrace_print_free(struct ftrace_print *p)
 	for (size_t i = 0; i < p->n_fds; i++)
 		(void)fd_close(p->fds[i]);
 	free(p->fds);
-	p->remover_fd = fd_close(p->remover_fd);
-	while (p->remover > 0 && waitpid(p->remover, NULL, 0) < 0 && errno == EINTR)
-		;
+	stop_remover(p);
 	buffer_deinit(&p->text);
 	free(p->lines);
 	free(p);
@@ -348,17 +396,20 @@ static int compare_lines(const void *a, const void *b)
 	return x->number < y->number ? -1 : x->number > y->number;
 }
 
+/* An entry takes more of `lines` than of a page, so both are bounded; each CPU has its share. */
 static int read_cpu(struct ftrace_print *p, int fd)
 {
 	const struct ftrace_print_sink keep = {.line = keep_line, .arg = p};
+	size_t lines = p->n_lines + max_u64(CPU_LINES, TURN_LINES / p->n_fds), bytes = 0;
 	int r = 0;
 
-	while (r >= 0 && p->text.len < TURN_BYTES) {
+	while (r >= 0 && p->n_lines < lines && bytes < max_u64(CPU_BYTES, TURN_BYTES / p->n_fds)) {
 		ssize_t n = read(fd, p->page, sizeof(p->page));
 		uint64_t lost;
 
 		if (n <= 0)
 			return 0; /* empty; or the CPU is gone */
+		bytes += (size_t)n;
 		for (size_t at = 0, page = (size_t)sysconf(_SC_PAGESIZE); at < (size_t)n && r >= 0;
 		     at += page) {
 			r = ftrace_print_page(p->page + at, min_u64(page, (size_t)n - at), PRINT_ID,

@@ -2,7 +2,7 @@
  *
  * ftrace:print is no event for perf_event_open().  The tracer gets an instance of its own (tracefs, instances/perfwind-PID) with
  * copy_trace_marker: buffers and a clock that no other user of the tracer sees.  A small process removes it when this one has
- * ended, however it ends. */
+ * ended, however it ends; where both were killed, the next recording removes it. */
 #pragma once
 
 #include <stdbool.h>
@@ -21,7 +21,7 @@ struct ftrace_print_sink {
 int ftrace_print_new(int clock, struct ftrace_print **ret_print);
 /* Removes the instance. */
 struct ftrace_print *ftrace_print_free(struct ftrace_print *print);
-/* All lines so far; those of different CPUs not in order of time, those of one thread sorted by time. */
+/* The lines so far, or a share of each CPU's; those of different CPUs not in order of time, those of one thread sorted by time. */
 int ftrace_print_turn(struct ftrace_print *print, const struct ftrace_print_sink *sink);
 /* Lines that the buffers had no room for, as the kernel counts them. */
 uint64_t ftrace_print_lost(const struct ftrace_print *print);

@@ -17,6 +17,7 @@
 #include "marks/mark-rings.h"
 #include "marks/mark-text.h"
 #include "marks/mark-tracks.h"
+#include "marks/print-threads.h"
 #include "session/session-private.h"
 #include "symbols/demangle.h"
 #include "trace/slices.h"
@@ -30,9 +31,8 @@ enum {
 };
 
 enum {
-	THREADS_MAX = 1 << 16, /* with a process that is remembered */
-	EXITS_MAX = 1 << 16,   /* in one turn */
-	STRANGERS_MS = 1000,   /* a thread is looked at again */
+	EXITS_MAX = 1 << 16, /* in one turn */
+	STRANGERS_MS = 1000, /* a thread is looked at again */
 };
 
 struct waiting_slice {
@@ -61,8 +61,8 @@ struct thread_exit {
 struct session_marks {
 	struct session *session;
 	struct { /* of ftrace_print */
-		struct table threads,
-			strangers;  /* tid -> pid; tid -> 1, of no process that is recorded */
+		struct print_threads threads;
+		bool missed;	    /* exits in this turn */
 		uint64_t forget_at; /* CLOCK_MONOTONIC: the strangers */
 		struct thread_exit *exits;
 		size_t n_exits, room;
@@ -357,12 +357,16 @@ void session_marks_exited(void *session, uint32_t pid, uint32_t tid, uint64_t ti
 	struct session *s = session;
 	struct session_marks *m = s->marks;
 
-	if (!m || m->print.n_exits == EXITS_MAX)
+	if (!m)
+		return;
+	m->print.missed |= m->print.n_exits == EXITS_MAX;
+	if (m->print.missed)
 		return; /* its slices end with the recording */
 	if (m->print.n_exits == m->print.room) {
 		size_t room = m->print.room ? m->print.room * 2 : 64;
 		struct thread_exit *more = reallocarray(m->print.exits, room, sizeof(*more));
 
+		m->print.missed |= !more;
 		if (!more)
 			return;
 		m->print.exits = more;
@@ -379,53 +383,15 @@ static int take_exits(struct session_marks *m)
 	for (size_t i = 0; i < m->print.n_exits && r >= 0; i++) {
 		const struct thread_exit *e = &m->print.exits[i];
 
-		(void)table_remove(&m->print.threads, e->tid);
+		print_threads_exit(&m->print.threads, e->tid);
 		r = mark_tracks_exit(m->tracks, (int32_t)e->pid, (int32_t)e->tid, e->pid == e->tid,
 				     e->time);
 	}
 	m->print.n_exits = 0;
+	if (m->print.missed)
+		print_threads_forget(&m->print.threads);
+	m->print.missed = false;
 	return r < 0 ? trace(r) : 0;
-}
-
-/* The process of a thread, by /proc; 0: it is gone. */
-static uint32_t pid_of_thread(uint32_t tid)
-{
-	_cleanup_(freep) char *text = NULL;
-	char path[64];
-	const char *line;
-	uint64_t pid;
-
-	(void)snprintf(path, sizeof(path), "/proc/%u/status", tid);
-	if (read_file(path, 16384, &text, NULL) < 0 || !(line = strstr(text, "\nTgid:\t")))
-		return 0;
-	line += strlen("\nTgid:\t");
-	text[(size_t)(line - text) + strcspn(line, "\n")] = 0;
-	return parse_u64(line, 10, INT32_MAX, &pid) < 0 ? 0 : (uint32_t)pid;
-}
-
-/* The process that is recorded and has thread @tid; 0: none.  @named: what the line says, for a thread that is gone. */
-static uint32_t recorded_process(struct session_marks *m, uint32_t tid, int32_t named)
-{
-	bool all = m->session->options.machine;
-	uint64_t known;
-	uint32_t pid;
-
-	if (table_get(&m->print.threads, tid, &known))
-		return (uint32_t)known;
-	if (table_get(&m->print.strangers, tid, &known))
-		return 0;
-	pid = pid_of_thread(tid);
-	if (!pid)
-		pid = process_find(m->session->processes, tid) ? tid : (uint32_t)named;
-	if (pid && (all || process_find(m->session->processes, pid))) {
-		if (m->print.threads.n_used >= THREADS_MAX)
-			table_clear(&m->print.threads);
-		return table_put(&m->print.threads, tid, pid) < 0 ? 0 : pid;
-	}
-	if (m->print.strangers.n_used >= THREADS_MAX)
-		table_clear(&m->print.strangers);
-	(void)table_put(&m->print.strangers, tid, 1);
-	return 0;
 }
 
 static int take_line(void *arg, uint32_t tid, uint64_t time, const char *text, size_t len)
@@ -433,7 +399,9 @@ static int take_line(void *arg, uint32_t tid, uint64_t time, const char *text, s
 	struct session_marks *m = arg;
 	struct mark mark;
 	int r = mark_text_parse(text, len, &mark);
-	uint32_t pid = recorded_process(m, tid, r == MARK_TEXT_DAMAGED ? 0 : mark.named_pid);
+	uint32_t named = r == MARK_TEXT_DAMAGED ? 0 : (uint32_t)mark.named_pid;
+	uint32_t pid = print_threads_process(&m->print.threads, m->session->processes,
+					     m->session->options.machine, tid, named);
 
 	if (!pid)
 		return 0;
@@ -458,7 +426,7 @@ static int turn_print(struct session_marks *m, uint64_t now)
 		return 0;
 	if (now >= m->print.forget_at) {
 		m->print.forget_at = now + STRANGERS_MS * NSEC_PER_MSEC;
-		table_clear(&m->print.strangers);
+		print_threads_again(&m->print.threads);
 	}
 	r = ftrace_print_turn(m->session->options.ftrace_print, &sink);
 	if (r >= 0)
@@ -519,6 +487,7 @@ int session_marks_make(struct session *s)
 	if (!m)
 		return fail(-ENOMEM);
 	m->session = s;
+	print_threads_init(&m->print.threads, "");
 	m->first = clock_ns(s->options.clock);
 	m->first -= min_u64(m->first, EARLIER_S * NSEC_PER_SEC);
 	s->marks = m;
@@ -541,8 +510,7 @@ void session_marks_free(struct session *s)
 		free_program((struct program *)(uintptr_t)slot->value);
 	table_deinit(&m->programs);
 	free(m->slices);
-	table_deinit(&m->print.threads);
-	table_deinit(&m->print.strangers);
+	print_threads_deinit(&m->print.threads);
 	free(m->print.exits);
 	(void)mark_tracks_free(m->tracks);
 	free(m);

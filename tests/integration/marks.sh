@@ -127,14 +127,18 @@ cat >"$TMP/user/tracefs.sh" <<-'END'
 	sh -c 'while :; do echo "B|$$|from shell"; echo "B|1|forged"; i=0; while [ $i -lt 5000 ]; do i=$((i+1)); done; echo "E|$$"; echo "E|$$"
 		echo "C|$$|turns|$i"; done >/sys/kernel/tracing/trace_marker' &
 	shell=$!
+	mkdir /sys/kernel/tracing/instances/perfwind-2147483647 "/sys/kernel/tracing/instances/perfwind-$shell"
 	"$PERFWIND" record --no-daemon --marks -p $shell -d 0.5 -o real.pftrace >real.err 2>&1
 	echo "recorded $?"
+	[ -e /sys/kernel/tracing/instances/perfwind-2147483647 ] || echo "stale removed"
+	[ ! -e "/sys/kernel/tracing/instances/perfwind-$shell" ] || echo "other kept"
+	rmdir "/sys/kernel/tracing/instances/perfwind-$shell"
 	"$PERFWIND" record --no-daemon --marks -p $shell -o killed.pftrace >/dev/null 2>&1 &
 	recorder=$!
 	until [ -e "/sys/kernel/tracing/instances/perfwind-$recorder" ] || ! kill -0 $recorder; do sleep 0.02; done
 	kill -9 $recorder $shell
 	for i in $(seq 500); do [ -e "/sys/kernel/tracing/instances/perfwind-$recorder" ] || break; sleep 0.02; done
-	echo "left $(ls /sys/kernel/tracing/instances | grep -c perfwind)"
+	[ -e "/sys/kernel/tracing/instances/perfwind-$recorder" ] || echo "removed"
 END
 real=$(unshare -m sh "$TMP/user/tracefs.sh" 2>&1)
 if [ $? = 77 ]; then
@@ -144,7 +148,9 @@ else
 	"$PYTHON" "$INTEGRATION/marks_events.py" real.pftrace >real.events
 	check trace-marker-slices has real "from shell/forged mark" "=turns 5000" "open 0" "alone 0"
 	check trace-marker-forged grep -q 'marks name another process' real.err
-	check instance-is-removed grep -qx "left 0" <<<"$real"
+	check instance-is-removed grep -qx "removed" <<<"$real"
+	check stale-instance-is-removed grep -qx "stale removed" <<<"$real"
+	check instance-of-another-is-kept grep -qx "other kept" <<<"$real"
 	during() { "$PERFWIND" report --during forged -n 3 real.pftrace >during.out && grep -q '^Only  *during forged' during.out &&
 		"$PERFWIND" report --by mark --json real.pftrace | "$PYTHON" -c 'import json, sys; assert {r["mark"] for r in json.load(sys.stdin)["rows"]} == {"from shell", "forged"}'; }
 	check report-during during
