@@ -120,7 +120,8 @@ static void note_unread_script(struct session *s, const struct load_answer *a, b
 /* Reports once that Java is unwound as other JIT code, and why. */
 static void note_vm(struct session *s, const struct load_answer *a)
 {
-	bool unknown = a->vm_error == -ENOTSUP || a->vm_error == -ENOEXEC;
+	bool unknown = a->vm_error == -ENOTSUP || a->vm_error == -ENOEXEC ||
+		       a->vm_error == -EPROTONOSUPPORT;
 
 	if (!a->vm_error || s->vm_noted)
 		return;

@@ -17,6 +17,7 @@
 /* Fields of the VM's structures, and what each is an offset of. */
 enum vm_field {
 	VM_HEAPS, /* static: its address */
+	VM_HEAP,  /* the same: JDK 8 has one */
 	VM_LIST_LEN,
 	VM_LIST_DATA,
 	VM_HEAP_MEMORY,
@@ -41,8 +42,8 @@ enum vm_field {
 	VM_NMETHOD_PCS,		/* offsets from the blob */
 	VM_NMETHOD_DEPENDENCIES,
 	VM_NMETHOD_METADATA,
-	VM_NMETHOD_IMMUTABLE, /* JDK 25 on: the address of scopes, apart from the code */
-	VM_NMETHOD_SCOPES,    /* offset of scopes, from there; records of calls are in front */
+	VM_NMETHOD_IMMUTABLE, /* JDK 25 on: the address of scopes and of records of calls */
+	VM_NMETHOD_SCOPES,    /* an offset from there, behind the records; JDK 8: from the blob */
 	VM_BLOB_MUTABLE,      /* the address of relocations and, behind these, Methods */
 	VM_BLOB_RELOCATIONS,  /* bytes */
 	VM_METHOD_CONST,
@@ -183,9 +184,10 @@ static const struct known_field {
 	bool needed;
 	const char *type, *name;
 } known_fields[] = {
-	{VM_HEAPS, true, "CodeCache", "_heaps"},
+	{VM_HEAPS, false, "CodeCache", "_heaps"},
+	{VM_HEAP, false, "CodeCache", "_heap"},
 	{VM_LIST_LEN, true, "GrowableArrayBase", "_len"},
-	{VM_LIST_LEN, true, "GenericGrowableArray", "_len"}, /* JDK 11 */
+	{VM_LIST_LEN, true, "GenericGrowableArray", "_len"}, /* JDK 8, 11 */
 	{VM_LIST_DATA, true, "GrowableArray<int>", "_data"},
 	{VM_HEAP_MEMORY, true, "CodeHeap", "_memory"},
 	{VM_HEAP_LOG2, true, "CodeHeap", "_log2_segment_size"},
@@ -264,8 +266,8 @@ static void note_field(struct hotspot *vm, const char *type, const char *field,
 {
 	for (size_t i = 0; i < ARRAY_SIZE(known_fields); i++) {
 		const struct known_field *k = &known_fields[i];
-		bool is_static = k->field == VM_HEAPS || k->field == VM_CODELETS ||
-				 k->field == VM_MAJOR_VERSION;
+		bool is_static = k->field == VM_HEAPS || k->field == VM_HEAP ||
+				 k->field == VM_CODELETS || k->field == VM_MAJOR_VERSION;
 
 		if (vm->width[k->field] || strcmp(type, k->type) != 0 ||
 		    strcmp(field, k->name) != 0)
@@ -318,7 +320,7 @@ static bool is_known(const struct hotspot *vm)
 	for (size_t i = 0; i < ARRAY_SIZE(known_fields); i++)
 		if (known_fields[i].needed && !vm->width[known_fields[i].field])
 			return false;
-	return vm->pool_size && vm->block_size &&
+	return vm->pool_size && vm->block_size && (vm->width[VM_HEAPS] || vm->width[VM_HEAP]) &&
 	       (vm->width[VM_BLOB_BEGIN] || vm->width[VM_BLOB_CODE_OFFSET]);
 }
 
@@ -335,8 +337,9 @@ static int read_layout(struct hotspot *vm, uint64_t image)
 		return fail(-ENOEXEC);
 	read_fields(vm, fields);
 	read_types(vm, types);
-	vm->dense_numbers = vm_get(vm, 0, VM_MAJOR_VERSION) >= 20;
-	return is_known(vm) ? 0 : fail(-ENOTSUP);
+	/* JDK 8 counts its VM's versions apart: 25. */
+	vm->dense_numbers = !vm->width[VM_HEAP] && vm_get(vm, 0, VM_MAJOR_VERSION) >= 20;
+	return is_known(vm) ? 0 : fail(-EPROTONOSUPPORT);
 }
 
 int hotspot_new(struct uw_memory *memory, uint64_t image, struct hotspot **ret_vm)
@@ -485,7 +488,9 @@ static bool find_tables(struct hotspot *vm, uint64_t blob, struct vm_tables *ret
 	}
 	ret->pcs = blob + vm_get(vm, blob, VM_NMETHOD_PCS);
 	ret->pcs_end = blob + vm_get(vm, blob, VM_NMETHOD_DEPENDENCIES);
-	ret->scopes = vm_pointer(vm, blob, VM_NMETHOD_SCOPES_DATA);
+	ret->scopes = vm->width[VM_NMETHOD_SCOPES_DATA]
+			      ? vm_pointer(vm, blob, VM_NMETHOD_SCOPES_DATA)
+			      : blob + vm_get(vm, blob, VM_NMETHOD_SCOPES);
 	ret->metadata = blob + vm_get(vm, blob, VM_NMETHOD_METADATA);
 	return ret->scopes && vm->width[VM_NMETHOD_DEPENDENCIES] && vm->width[VM_NMETHOD_METADATA];
 }
@@ -776,13 +781,17 @@ static uint64_t lowest(struct hotspot *vm, const uint64_t *heaps, size_t n)
 	return least;
 }
 
-/* The list of heaps: GrowableArray<CodeHeap *>. */
+/* The list of heaps: GrowableArray<CodeHeap *>, or the one heap. */
 static size_t heaps_of(struct hotspot *vm, uint64_t heaps[static VM_HEAPS_MAX])
 {
-	uint64_t list = vm_pointer(vm, 0, VM_HEAPS);
-	uint64_t data = list ? vm_pointer(vm, list, VM_LIST_DATA) : 0;
-	uint64_t n = data ? min_u64(vm_get(vm, list, VM_LIST_LEN), VM_HEAPS_MAX) : 0;
+	uint64_t list, data, n;
 
+	heaps[0] = vm_pointer(vm, 0, VM_HEAP);
+	if (heaps[0])
+		return 1;
+	list = vm_pointer(vm, 0, VM_HEAPS);
+	data = list ? vm_pointer(vm, list, VM_LIST_DATA) : 0;
+	n = data ? min_u64(vm_get(vm, list, VM_LIST_LEN), VM_HEAPS_MAX) : 0;
 	return n && vm_read(vm, data, heaps, n * sizeof(*heaps)) ? n : 0;
 }
 

@@ -13,8 +13,8 @@
 #include "symbols/symbols.h"
 
 struct hotspot;
-/* The layout of the VM whose libjvm.so begins at @image.  -ENOEXEC: no VM there; -ENOTSUP: a VM that lacks fields that
- * are needed, or has not started; -ENOMEM. */
+/* The layout of the VM whose libjvm.so begins at @image.  -ENOEXEC: no VM there; -EPROTONOSUPPORT: a VM that lacks
+ * fields that are needed; -ENOMEM. */
 int hotspot_new(struct uw_memory *memory, uint64_t image, struct hotspot **ret_vm);
 struct hotspot *hotspot_free(struct hotspot *vm);
 

@@ -59,7 +59,7 @@ static int image_of(struct uw_module *module, struct hotspot_code *code,
 	return trace(r);
 }
 
-/* Both halves of a JIT module, by source->vm.  -ENOEXEC, -ENOTSUP: hotspot.h; -EIO: its memory cannot be read. */
+/* Both halves of a JIT module, by source->vm.  -ENOEXEC, -ENOTSUP, -EPROTONOSUPPORT: hotspot.h; -EIO: its memory cannot be read. */
 static int vm_load(struct uw_module *module, struct uw_source *source, struct uw_image **ret_image,
 		   struct uw_symbols **ret_symbols)
 {

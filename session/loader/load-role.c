@@ -893,8 +893,9 @@ static int unpack_parsed(struct load_answer *a, const uint8_t *data, size_t len,
 	a->cpu_ns = wire.cpu_ns;
 	if (!a->error && wire.error < 0 && wire.error > -4096)
 		a->error = (int)wire.error;
-	/* pw-files does not know it.  A Java VM may not have started yet. */
-	if (a->error == -ENOTSUP && uw_module_language(a->request.module) != UW_LANGUAGE_NONE)
+	/* pw-files does not know it.  -ENOTSUP: a Java VM may not have started yet. */
+	if (a->error == -EPROTONOSUPPORT ||
+	    (a->error == -ENOTSUP && uw_module_language(a->request.module) != UW_LANGUAGE_NONE))
 		a->vm_error = a->error;
 	r = uw_module_unpack(a->request.module, &from, take_fd(file));
 	if (r >= 0)

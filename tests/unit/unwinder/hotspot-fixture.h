@@ -73,54 +73,58 @@ struct fake_field {
 };
 
 static const struct fake_field fake_fields[] = {
-	{11, 11, "GenericGrowableArray", "_len", "int", 0},
+	{8, 11, "GenericGrowableArray", "_len", "int", 0},
 	{17, 99, "GrowableArrayBase", "_len", "int", 0},
-	{11, 99, "GrowableArray<int>", "_data", "int*", 8},
-	{11, 99, "CodeHeap", "_memory", "VirtualSpace", 8},
-	{11, 99, "CodeHeap", "_log2_segment_size", "int", 64},
-	{11, 99, "VirtualSpace", "_low_boundary", "char*", 0},
-	{11, 99, "VirtualSpace", "_high_boundary", "char*", 8},
-	{11, 99, "VirtualSpace", "_low", "char*", 16},
-	{11, 99, "VirtualSpace", "_high", "char*", 24},
-	{11, 21, "HeapBlock::Header", "_length", "size_t", 0},
+	{8, 99, "GrowableArray<int>", "_data", "int*", 8},
+	{8, 99, "CodeHeap", "_memory", "VirtualSpace", 8},
+	{8, 99, "CodeHeap", "_log2_segment_size", "int", 64},
+	{8, 99, "VirtualSpace", "_low_boundary", "char*", 0},
+	{8, 99, "VirtualSpace", "_high_boundary", "char*", 8},
+	{8, 99, "VirtualSpace", "_low", "char*", 16},
+	{8, 99, "VirtualSpace", "_high", "char*", 24},
+	{8, 21, "HeapBlock::Header", "_length", "size_t", 0},
 	{25, 99, "HeapBlock::Header", "_length", "uint32_t", 0},
-	{11, 21, "HeapBlock::Header", "_used", "bool", 8},
+	{8, 21, "HeapBlock::Header", "_used", "bool", 8},
 	{25, 99, "HeapBlock::Header", "_used", "bool", 4},
-	{11, 99, "CodeBlob", "_name", "const char*", 0},
-	{11, 99, "CodeBlob", "_size", "int", 8},
-	{11, 99, "CodeBlob", "_frame_size", "int", 12},
-	{11, 21, "CodeBlob", "_frame_complete_offset", "int", 16},
+	{8, 99, "CodeBlob", "_name", "const char*", 0},
+	{8, 99, "CodeBlob", "_size", "int", 8},
+	{8, 99, "CodeBlob", "_frame_size", "int", 12},
+	{8, 21, "CodeBlob", "_frame_complete_offset", "int", 16},
 	{25, 99, "CodeBlob", "_frame_complete_offset", "int16_t", 16},
 	{11, 21, "CodeBlob", "_code_begin", "address", 24},
 	{11, 21, "CodeBlob", "_code_end", "address", 32},
+	{8, 8, "CodeBlob", "_code_offset", "int", 24},
+	{8, 8, "CodeBlob", "_data_offset", "int", 28},
 	{25, 99, "CodeBlob", "_code_offset", "int", 24},
 	{25, 99, "CodeBlob", "_data_offset", "int", 28},
+	{8, 8, "nmethod", "_method", "Method*", 40},
 	{11, 21, "CompiledMethod", "_method", "Method*", 40},
 	{25, 99, "nmethod", "_method", "Method*", 40},
-	{11, 21, "nmethod", "_comp_level", "int", 48},
+	{8, 21, "nmethod", "_comp_level", "int", 48},
 	{25, 99, "nmethod", "_comp_level", "CompLevel", 48},
-	{17, 21, "nmethod", "_scopes_pcs_offset", "int", 52},
-	{17, 21, "nmethod", "_dependencies_offset", "int", 56},
-	{17, 21, "nmethod", "_metadata_offset", "int", 60},
-	{17, 21, "CompiledMethod", "_scopes_data_begin", "address", 64},
+	{8, 8, "nmethod", "_scopes_data_offset", "int", 64},
+	{8, 21, "nmethod", "_scopes_pcs_offset", "int", 52},
+	{8, 21, "nmethod", "_dependencies_offset", "int", 56},
+	{8, 21, "nmethod", "_metadata_offset", "int", 60},
+	{11, 21, "CompiledMethod", "_scopes_data_begin", "address", 64},
 	{25, 99, "nmethod", "_scopes_pcs_offset", "int", 52},
 	{25, 99, "nmethod", "_scopes_data_offset", "int", 56},
 	{25, 99, "nmethod", "_immutable_data", "address", 64},
 	{25, 99, "CodeBlob", "_relocation_size", "int", 60},
 	{25, 99, "CodeBlob", "_mutable_data", "address", 72},
-	{11, 99, "Method", "_constMethod", "ConstMethod*", 8},
-	{11, 99, "ConstMethod", "_constants", "ConstantPool*", 8},
-	{11, 99, "ConstMethod", "_name_index", "u2", 16},
-	{11, 99, "ConstantPool", "_pool_holder", "InstanceKlass*", 8},
-	{11, 99, "Klass", "_name", "Symbol*", 8},
-	{11, 11, "Symbol", "_length", "unsigned short", 4},
+	{8, 99, "Method", "_constMethod", "ConstMethod*", 8},
+	{8, 99, "ConstMethod", "_constants", "ConstantPool*", 8},
+	{8, 99, "ConstMethod", "_name_index", "u2", 16},
+	{8, 99, "ConstantPool", "_pool_holder", "InstanceKlass*", 8},
+	{8, 99, "Klass", "_name", "Symbol*", 8},
+	{8, 11, "Symbol", "_length", "unsigned short", 4},
 	{17, 99, "Symbol", "_length", "u2", 4},
-	{11, 99, "Symbol", "_body", "None", 6},
-	{11, 99, "StubQueue", "_stub_buffer", "address", 8},
-	{11, 99, "StubQueue", "_queue_begin", "int", 16},
-	{11, 99, "StubQueue", "_queue_end", "int", 20},
-	{11, 99, "InterpreterCodelet", "_description", "const char*", 0},
-	{11, 99, "InterpreterCodelet", "_size", "int", 8},
+	{8, 99, "Symbol", "_body", "None", 6},
+	{8, 99, "StubQueue", "_stub_buffer", "address", 8},
+	{8, 99, "StubQueue", "_queue_begin", "int", 16},
+	{8, 99, "StubQueue", "_queue_end", "int", 20},
+	{8, 99, "InterpreterCodelet", "_description", "const char*", 0},
+	{8, 99, "InterpreterCodelet", "_size", "int", 8},
 };
 enum { FAKE_POOL_BYTES = 24, FAKE_BLOCK_BYTES = 16, FAKE_CODELET_BYTES = 16, FAKE_BLOB_BYTES = 96 };
 
@@ -148,11 +152,15 @@ static inline uint64_t fake_structs(struct fake_vm *f)
 			   field->offset, 0);
 		at += 48;
 	}
-	fake_entry(f, at, "CodeCache", "_heaps", "GrowableArray<CodeHeap*>*", true, 0, f->heaps_at);
+	if (f->jdk == 8)
+		fake_entry(f, at, "CodeCache", "_heap", "CodeHeap*", true, 0, f->heaps_at);
+	else
+		fake_entry(f, at, "CodeCache", "_heaps", "GrowableArray<CodeHeap*>*", true, 0,
+			   f->heaps_at);
 	fake_entry(f, at + 48, "AbstractInterpreter", "_code", "StubQueue*", true, 0,
 		   f->codelets_at);
 	f->version_at = fake_alloc(f, 8);
-	fake_set(f, f->version_at, (uint64_t)f->jdk, 4);
+	fake_set(f, f->version_at, f->jdk == 8 ? 25 : (uint64_t)f->jdk, 4);
 	fake_entry(f, at + 96, "Abstract_VM_Version", "_vm_major_version", "int", true, 0,
 		   f->version_at);
 	return first;
@@ -269,7 +277,7 @@ static inline uint64_t fake_blob(struct fake_vm *f, const char *name, const void
 	fake_set(f, blob + 8, FAKE_BLOB_BYTES + len, 4);
 	fake_set(f, blob + 12, frame_words, 4);
 	fake_set(f, blob + 16, complete, 2);
-	if (f->jdk < 25) {
+	if (f->jdk > 8 && f->jdk < 25) {
 		fake_set(f, blob + 24, begin, 8);
 		fake_set(f, blob + 32, begin + len, 8);
 	} else {
@@ -359,7 +367,7 @@ static inline void fake_heap(struct fake_vm *f)
 	uint64_t list = fake_alloc(f, 16), data = fake_alloc(f, 8);
 
 	f->heap_at = fake_alloc(f, 80);
-	fake_set(f, f->heaps_at, list, 8);
+	fake_set(f, f->heaps_at, f->jdk == 8 ? f->heap_at : list, 8);
 	fake_set(f, list, 1, 4);
 	fake_set(f, list + 8, data, 8);
 	fake_set(f, data, f->heap_at, 8);
@@ -391,7 +399,7 @@ static inline void fake_scopes(struct fake_vm *f)
 		fake_set(f, blob + 52, at - blob, 4);
 		fake_set(f, blob + 56, scopes - blob, 4);
 		fake_set(f, blob + 60, methods - blob, 4);
-		fake_set(f, blob + 64, scopes, 8);
+		fake_set(f, blob + 64, f->jdk == 8 ? scopes - blob : scopes, 8);
 	} else {
 		fake_set(f, blob + 52, 0, 4);
 		fake_set(f, blob + 56, scopes - at, 4);
@@ -415,8 +423,7 @@ static inline void fake_vm_init(struct fake_vm *f, int jdk)
 	fake_interpreter(f);
 	f->compiled = fake_blob(f, "nmethod", fake_c2, sizeof(fake_c2), 6, 12, f->method, 4);
 	f->compiled_end = f->compiled + sizeof(fake_c2);
-	if (jdk >= 17)
-		fake_scopes(f);
+	fake_scopes(f);
 	(void)fake_blob(f, "nmethod", fake_c2, sizeof(fake_c2), 6, 12, f->other_method, 3);
 	f->native = fake_blob(f, "native nmethod", fake_native, sizeof(fake_native), 4, 8,
 			      f->other_method, 0);

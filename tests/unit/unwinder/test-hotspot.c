@@ -59,7 +59,7 @@ static void expect_rule(const struct hotspot_code *code, uint64_t at, enum rule_
 
 static void test_names(void **state)
 {
-	static const int jdks[] = {11, 17, 21, 25};
+	static const int jdks[] = {8, 11, 17, 21, 25};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(jdks); i++) {
@@ -178,7 +178,7 @@ static void add_line(void *arg, const struct uw_line *line)
 
 static void test_inlined(void **state)
 {
-	static const int jdks[] = {17, 21, 25};
+	static const int jdks[] = {8, 11, 17, 21, 25};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(jdks); i++) {
@@ -223,7 +223,7 @@ static void test_no_vm(void **state)
 	fake_set(&fake, fake.hash_at, 0, 4);
 	assert_int_equal(hotspot_new(&fake.memory, FAKE_BASE, &vm), -ENOEXEC);
 	fake_vm_init(&fake, 8); /* no field has the name that it has later */
-	assert_int_equal(hotspot_new(&fake.memory, FAKE_BASE, &vm), -ENOTSUP);
+	assert_int_equal(hotspot_new(&fake.memory, FAKE_BASE, &vm), -EPROTONOSUPPORT);
 }
 
 static void test_not_started(void **state)
@@ -237,6 +237,15 @@ static void test_not_started(void **state)
 	fake_set(&fake, fake.heaps_at, 0, 8);
 	assert_int_equal(hotspot_code(vm, &fake.memory, &code), -ENOTSUP);
 	(void)hotspot_free(vm);
+}
+
+static void test_other_layout(void **state)
+{
+	struct hotspot *vm;
+
+	(void)state;
+	fake_vm_init(&fake, 3);
+	assert_int_equal(hotspot_new(&fake.memory, FAKE_BASE, &vm), -EPROTONOSUPPORT);
 }
 
 /* A block of length 0, a block longer than its heap, a heap that ends before it begins: the rest is still read. */
@@ -311,6 +320,7 @@ int main(void)
 		cmocka_unit_test(test_method),
 		cmocka_unit_test(test_no_vm),
 		cmocka_unit_test(test_not_started),
+		cmocka_unit_test(test_other_layout),
 		cmocka_unit_test(test_broken_lists),
 		cmocka_unit_test(test_broken_names),
 		cmocka_unit_test(test_endless),
