@@ -222,8 +222,6 @@ static void test_no_vm(void **state)
 	assert_int_equal(hotspot_new(&fake.memory, 0, &vm), -ENOEXEC);
 	fake_set(&fake, fake.hash_at, 0, 4);
 	assert_int_equal(hotspot_new(&fake.memory, FAKE_BASE, &vm), -ENOEXEC);
-	fake_vm_init(&fake, 8); /* no field has the name that it has later */
-	assert_int_equal(hotspot_new(&fake.memory, FAKE_BASE, &vm), -EPROTONOSUPPORT);
 }
 
 static void test_not_started(void **state)
@@ -244,7 +242,7 @@ static void test_other_layout(void **state)
 	struct hotspot *vm;
 
 	(void)state;
-	fake_vm_init(&fake, 3);
+	fake_vm_init(&fake, 3); /* no field has the name that it has later */
 	assert_int_equal(hotspot_new(&fake.memory, FAKE_BASE, &vm), -EPROTONOSUPPORT);
 }
 
