@@ -223,6 +223,21 @@ static void clear_variable_fields(struct record_sample *sample)
 	sample->stack_len = sample->stack_room = 0;
 }
 
+static bool parse_before_stack(const struct record_layout *layout, struct words *w,
+			       struct record_sample *sample)
+{
+	const uint64_t type = layout->sample_type;
+
+	return parse_singles(layout, w, sample) &&
+	       (!(type & PERF_SAMPLE_READ) || parse_read(layout->read_format, w, sample)) &&
+	       (!(type & PERF_SAMPLE_CALLCHAIN) || parse_chain(w, sample)) &&
+	       (!(type & PERF_SAMPLE_RAW) || parse_raw(w, sample)) &&
+	       (!(type & PERF_SAMPLE_BRANCH_STACK) ||
+		skip_branches(layout->branch_sample_type, w)) &&
+	       (!(type & PERF_SAMPLE_REGS_USER) ||
+		take_regs(layout->regs_mask, w, &sample->regs_abi, &sample->regs));
+}
+
 int record_parse_sample(const struct record_layout *layout, const struct perf_event_header *record,
 			struct record_sample *ret_sample)
 {
@@ -234,22 +249,34 @@ int record_parse_sample(const struct record_layout *layout, const struct perf_ev
 		return fail(-EOPNOTSUPP);
 	ret_sample->cpu_mode = record->misc & PERF_RECORD_MISC_CPUMODE_MASK;
 	clear_variable_fields(ret_sample);
-	ok = parse_singles(layout, &w, ret_sample);
-	if (ok && type & PERF_SAMPLE_READ)
-		ok = parse_read(layout->read_format, &w, ret_sample);
-	if (ok && type & PERF_SAMPLE_CALLCHAIN)
-		ok = parse_chain(&w, ret_sample);
-	if (ok && type & PERF_SAMPLE_RAW)
-		ok = parse_raw(&w, ret_sample);
-	if (ok && type & PERF_SAMPLE_BRANCH_STACK)
-		ok = skip_branches(layout->branch_sample_type, &w);
-	if (ok && type & PERF_SAMPLE_REGS_USER)
-		ok = take_regs(layout->regs_mask, &w, &ret_sample->regs_abi, &ret_sample->regs);
+	ok = parse_before_stack(layout, &w, ret_sample);
 	if (ok && type & PERF_SAMPLE_STACK_USER)
 		ok = parse_stack(&w, ret_sample);
 	if (ok && type & SAMPLE_BEHIND_STACK)
 		ok = parse_behind_stack(layout, &w, ret_sample);
 	return ok ? 0 : fail(-EBADMSG);
+}
+
+bool record_find_stack(const struct record_layout *layout, const struct perf_event_header *record,
+		       size_t have, struct record_stack *ret_stack)
+{
+	const uint64_t type = layout->sample_type, *room;
+	struct words w = body_of(record);
+	struct record_sample sample;
+	size_t at;
+
+	if (!(type & PERF_SAMPLE_STACK_USER) || type & ~SAMPLE_KNOWN || have < sizeof(*record))
+		return false;
+	w.end = w.p + min_u64(words_left(&w), (have - sizeof(*record)) / WORD);
+	if (!parse_before_stack(layout, &w, &sample))
+		return false;
+	room = words_take(&w, 1);
+	at = (size_t)((const uint8_t *)w.p - (const uint8_t *)record);
+	if (!room || !*room || *room % WORD || *room > record->size ||
+	    at + *room + WORD > record->size)
+		return false;
+	*ret_stack = (struct record_stack){(uint32_t)at, (uint32_t)*room};
+	return true;
 }
 
 /* ---- other records ---- */

@@ -51,6 +51,15 @@ enum { RECORD_UNKNOWN = 1 };
 int record_parse_sample(const struct record_layout *layout, const struct perf_event_header *record,
 			struct record_sample *ret_sample);
 
+/* Bytes from the begin of a sample to its copy of the stack, and of the copy; the word with the copy's length in use follows. */
+struct record_stack {
+	uint32_t at, room;
+};
+/* The same record, of which only the first @have bytes can be read; header.size holds all the same.  false: it has no copy,
+ * or what is before the copy ends behind @have or does not fit. */
+bool record_find_stack(const struct record_layout *layout, const struct perf_event_header *record,
+		       size_t have, struct record_stack *ret_stack);
+
 /* Everything that is not a sample. */
 struct record_event {
 	uint32_t type; /* PERF_RECORD_* */

@@ -6,14 +6,12 @@
  * memory is still in the cache.  A compressed record has any length, and so what follows may lie at
  * any address: such a record is copied to an aligned place. */
 #include <errno.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/sem.h"
 #include "perf/perfdata/perfdata-private.h"
 
-static int block_new(struct perfdata *pd, uint32_t *ret_block)
+int perfdata_block_new(struct perfdata *pd, uint32_t *ret_block)
 {
 	struct block *block;
 
@@ -29,7 +27,7 @@ static int block_new(struct perfdata *pd, uint32_t *ret_block)
 				return fail(-ENOMEM);
 			pd->blocks_room = room;
 		}
-		pd->blocks[pd->n_blocks] = (struct block){.data = malloc(BLOCK_BYTES)};
+		pd->blocks[pd->n_blocks] = (struct block){.data = calloc(1, BLOCK_BYTES)};
 		if (!pd->blocks[pd->n_blocks].data)
 			return fail(-ENOMEM);
 		pd->free_blocks[pd->n_free++] = (uint32_t)pd->n_blocks++;
@@ -49,141 +47,11 @@ void perfdata_put(struct perfdata *pd, uint32_t block)
 	pd->n_in_use--;
 }
 
-/* ---- reading ahead ----
- *
- * Copying a recording out of the page cache takes as long as unwinding it, so a thread reads the
- * next blocks of a file.  It fills the blocks that it is given, in order; two semaphores hand them
- * back and forth, and nothing else is shared.  A pipe is not read ahead: a read from it may block
- * for any time. */
-
-enum { AHEAD = 4 };
-
-struct perfdata_ahead {
-	int fd;
-	size_t piece;
-	uint64_t left; /* the thread's: bytes to read */
-	pthread_t thread;
-	sem_t empty, full;
-	_Atomic bool stop;
-	struct slot {
-		uint8_t *to;
-		uint32_t block;
-		ssize_t n; /* bytes, 0 at the end, or -errno */
-	} slots[AHEAD];
-	uint64_t n_given, n_taken;
-	ssize_t last; /* the `n` taken last; from <= 0 on there is no thread to wait for */
-};
-
-static void *read_blocks(void *arg)
-{
-	struct perfdata_ahead *a = arg;
-	ssize_t n = 1;
-
-	(void)pthread_setname_np(pthread_self(), "pw-read");
-	for (uint64_t i = 0; n > 0; i++) {
-		struct slot *slot = &a->slots[i % AHEAD];
-
-		sem_take(&a->empty);
-		if (a->stop)
-			break;
-		do
-			n = read(a->fd, slot->to, min_u64(a->piece, a->left));
-		while (n < 0 && errno == EINTR);
-		slot->n = n < 0 ? -errno : n;
-		a->left -= n > 0 ? (uint64_t)n : 0;
-		(void)sem_post(&a->full);
-	}
-	return NULL;
-}
-
-static int give(struct perfdata *pd)
-{
-	struct perfdata_ahead *a = pd->ahead;
-	struct slot *slot = &a->slots[a->n_given % AHEAD];
-	int r = block_new(pd, &slot->block);
-
-	if (r < 0)
-		return trace(r);
-	slot->to = pd->blocks[slot->block].data + BLOCK_HEAD;
-	a->n_given++;
-	(void)sem_post(&a->empty);
-	return 0;
-}
-
-/* From the present file offset; pd->ahead stays NULL where reading ahead does not pay, or is impossible. */
-static void ahead_start(struct perfdata *pd)
-{
-	struct perfdata_ahead *a;
-
-	if (pd->data_left == UINT64_MAX || pd->data_left < pd->limits.ahead)
-		return;
-	a = calloc(1, sizeof(*a));
-	if (!a)
-		return;
-	a->fd = pd->fd;
-	a->piece = pd->limits.piece;
-	a->left = pd->data_left;
-	a->last = 1;
-	(void)sem_init(&a->empty, 0, 0);
-	(void)sem_init(&a->full, 0, 0);
-	if (pthread_create(&a->thread, NULL, read_blocks, a) != 0)
-		free(a);
-	else
-		pd->ahead = a;
-}
-
-int perfdata_ahead_next(struct perfdata *pd, uint32_t *ret_block, size_t *ret_len)
-{
-	struct perfdata_ahead *a = pd->ahead;
-	const struct slot *slot;
-	int r = 0;
-
-	if (a->last < 0)
-		return fail((int)a->last);
-
-	while (r >= 0 && a->n_given - a->n_taken < AHEAD)
-		r = give(pd);
-	if (a->n_given == a->n_taken)
-		return trace(r);
-	slot = &a->slots[a->n_taken % AHEAD];
-	if (a->last > 0) {
-		sem_take(&a->full);
-		a->last = slot->n;
-	}
-	if (a->last < 0)
-		return fail((int)a->last); /* the block stays here */
-	a->n_taken++;
-	*ret_block = slot->block;
-	*ret_len = (size_t)a->last;
-	return 0;
-}
-
-/* Blocks that the thread has. */
-static size_t ahead_held(const struct perfdata *pd)
-{
-	return pd->ahead ? pd->ahead->n_given - pd->ahead->n_taken : 0;
-}
-
-static void ahead_end(struct perfdata *pd)
-{
-	struct perfdata_ahead *a = pd->ahead;
-
-	if (!a)
-		return;
-	a->stop = true;
-	(void)sem_post(&a->empty);
-	(void)pthread_join(a->thread, NULL);
-	(void)sem_destroy(&a->empty);
-	(void)sem_destroy(&a->full);
-	free(a);
-	pd->ahead = NULL;
-}
-
 /* ---- streams ---- */
 
 size_t perfdata_held(const struct perfdata *pd)
 {
-	return (pd->n_in_use - ahead_held(pd)) * BLOCK_BYTES;
+	return (pd->n_in_use - perfdata_ahead_held(pd)) * BLOCK_BYTES;
 }
 
 /* The next whole record in what is in @stream; STREAM_DRY: more bytes are needed, and with
@@ -196,7 +64,7 @@ static int stream_room(struct perfdata *pd, struct stream *s, uint8_t **ret_room
 
 	if (block == BLOCK_NONE || s->filled == BLOCK_BYTES || s->at + RECORD_MAX > BLOCK_BYTES) {
 		if (block == BLOCK_NONE || pd->blocks[block].users > 1) {
-			r = block_new(pd, &block);
+			r = perfdata_block_new(pd, &block);
 			if (r < 0)
 				return trace(r);
 		}
@@ -309,7 +177,7 @@ static int fill(struct perfdata *pd)
 	int r;
 
 	if (!pd->begun)
-		ahead_start(pd);
+		perfdata_ahead_start(pd);
 	pd->begun = true;
 	r = pd->ahead ? take_next(pd, &n) : read_more(pd, &n);
 	if (r < 0)
@@ -476,7 +344,7 @@ int perfdata_unpack(struct perfdata *pd, struct record_at *ret_at)
 
 void perfdata_blocks_deinit(struct perfdata *pd)
 {
-	ahead_end(pd);
+	perfdata_ahead_end(pd);
 	for (size_t i = 0; i < pd->n_blocks; i++)
 		free(pd->blocks[i].data);
 	free(pd->blocks);

@@ -2,9 +2,9 @@
  *
  * Whatever comes: the reading ends, every record given out lies in memory of its own until it is
  * given back, and the memory held stays within its bound.  Every third record is kept for a while,
- * as a busy unwinder keeps it.  A file is read twice: by the reader alone, and ahead by its thread,
- * in pieces shorter than most records.  Both are the same, and so are the mappings that are looked
- * at beforehand. */
+ * as a busy unwinder keeps it.  A file is read by the reader alone, and ahead by its thread,
+ * in pieces shorter than most records and in long ones, which leave out what is not in use of stacks.
+ * All are the same, and so are the mappings that are looked at beforehand. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -40,6 +40,25 @@ static uint64_t sum(const struct perfdata_item *item)
 
 	for (size_t i = 0; i < item->record->size; i++)
 		total = total * 31 + p[i];
+	return total;
+}
+
+/* The same without what is not in use of the copy of a stack. */
+static uint64_t sum_in_use(const struct perfdata_item *item)
+{
+	const uint8_t *p = (const uint8_t *)item->record;
+	size_t size = item->record->size, from = size, to = size;
+	struct record_sample s;
+	uint64_t total = 0;
+
+	if (item->record->type == PERF_RECORD_SAMPLE &&
+	    record_parse_sample(item->layout, item->record, &s) == 0 && s.stack) {
+		from = (size_t)(s.stack - p) + (s.stack_len + 7) / 8 * 8;
+		to = (size_t)(s.stack - p) + s.stack_room;
+	}
+	for (size_t i = 0; i < size; i++)
+		if (i < from || i >= to)
+			total = total * 31 + p[i];
 	return total;
 }
 
@@ -113,7 +132,7 @@ static bool read_all(int fd, const struct perfdata_limits *limits, struct seen *
 		if (seen->n == 1)
 			CHECK(perfdata_scan(pd, add_mapping, &seen->beforehand) == PERFDATA_END);
 		look(pd, &item, seen);
-		seen->sum += sum(&item); /* in any order: see below */
+		seen->sum += sum_in_use(&item); /* in any order: see below */
 		/* the hold, what is kept, one being filled of each kind */
 		CHECK(perfdata_held(pd) <= limits->hold + (KEPT + 4) * (256 << 10));
 		if (seen->n % 3 == 1)
@@ -151,6 +170,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct perfdata_limits alone = {.hold = HOLD, .ahead = UINT64_MAX},
 				     ahead = {.hold = HOLD, .ahead = 1, .piece = 1 + size % 509},
+				     wide = {.hold = HOLD, .ahead = 1},
 				     roomy = {.hold = ROOMY, .ahead = UINT64_MAX};
 	struct seen first, second;
 	int fd = memfd_create("fuzz", MFD_CLOEXEC);
@@ -159,6 +179,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(write(fd, data, size) == (ssize_t)size);
 	if (read_all(fd, &alone, &first)) {
 		CHECK(read_all(fd, &ahead, &second));
+		compare(&first, &second);
+		CHECK(read_all(fd, &wide, &second));
 		compare(&first, &second);
 		CHECK(read_all(fd, &roomy, &second));
 	}
