@@ -1,33 +1,55 @@
 /* waits.c - a program with known waits, each in a function of its own, and their true times.
  *
- *   waits [ROUNDS [FILE]]   writes "FUNCTION REASON NS" for each: the time between two readings of the clock around
- *                           the calls
+ *   waits [ROUNDS [FILE]]   writes "FUNCTION REASON BLOCKED DELAY" for each, in ns; DELAY: the kernel's own figure of the time
+ *                           that the thread could run and did not (0: not known); BLOCKED: the rest of the wall time
+ *                           without CPU time
  *
- * sleep 100 ms, futex 50 ms, pipe 30 ms, disk as long as fsync takes, and a loop that is preempted by a twin on its CPU. */
+ * sleep 100 ms, futex 50 ms, pipe 30 ms, disk as long as a read of 32 MiB takes (no line where files are in memory), and
+ * two processes "twin" that share a CPU. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define NOINLINE __attribute__((noinline))
 
-static int word, pipe_fds[2], file_fd;
+enum { READ_BYTES = 32 << 20, SPIN_MS = 400 };
 
-static uint64_t now(void)
+static int word, pipe_fds[2], file_fd;
+static char *block;
+
+static uint64_t now(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* The second field of schedstat: ns that the task could run and did not. */
+static uint64_t run_delay(void)
+{
+	unsigned long long ran, delay = 0;
+	FILE *f = fopen("/proc/thread-self/schedstat", "r");
+
+	if (f && fscanf(f, "%llu %llu", &ran, &delay) != 2)
+		delay = 0;
+	if (f)
+		fclose(f);
+	return delay;
 }
 
 static void pause_ms(long ms)
@@ -63,21 +85,71 @@ NOINLINE void wait_pipe(void)
 
 NOINLINE void wait_disk(void)
 {
-	static char block[1 << 20];
-
-	if (pwrite(file_fd, block, sizeof(block), 0) < 0 || fsync(file_fd) < 0)
+	if (pread(file_fd, block, READ_BYTES, 0) != READ_BYTES)
 		exit(1);
 	__asm__ volatile("");
 }
 
-/* Its twin takes half of the CPU. */
+/* 0: reads of a file of our own do not come from a disk. */
+static int open_file(void)
+{
+	char path[] = "waits.XXXXXX", again[32];
+	struct statfs fs;
+	int fd = mkstemp(path);
+
+	block = aligned_alloc(2 << 20, READ_BYTES);
+	if (fd < 0 || unlink(path) < 0 || !block)
+		exit(1);
+	if (fstatfs(fd, &fs) < 0 || fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC)
+		return 0;
+	(void)madvise(
+		block, READ_BYTES,
+		MADV_HUGEPAGE); /* a request with few parts: a read takes hardly any CPU time */
+	memset(block, 1, READ_BYTES);
+	if (pwrite(fd, block, READ_BYTES, 0) != READ_BYTES || fsync(fd) < 0)
+		exit(1);
+	(void)snprintf(again, sizeof(again), "/proc/self/fd/%d", fd);
+	file_fd = open(again, O_RDONLY | O_DIRECT);
+	return file_fd >= 0;
+}
+
 NOINLINE void spin(uint64_t until)
 {
 	static volatile uint64_t sink;
 
-	while (now() < until)
+	while (now(CLOCK_MONOTONIC) < until)
 		for (int i = 0; i < 1000; i++)
 			sink++;
+}
+
+/* Two processes on one CPU: each has half of it at most. */
+static void twins(void)
+{
+	uint64_t *delays =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint64_t until = now(CLOCK_MONOTONIC) + SPIN_MS * 1000000ull;
+	uint64_t before;
+	cpu_set_t cpus;
+
+	if (delays == MAP_FAILED)
+		exit(1);
+	CPU_ZERO(&cpus);
+	CPU_SET(sched_getcpu(), &cpus);
+	sched_setaffinity(0, sizeof(cpus), &cpus);
+	fflush(stdout);
+	for (int i = 0; i < 2; i++) {
+		if (fork())
+			continue;
+		prctl(PR_SET_NAME, "twin");
+		before = run_delay();
+		spin(until);
+		delays[i] = run_delay() - before;
+		_exit(0);
+	}
+	while (wait(NULL) > 0)
+		;
+	if (delays[0] && delays[1])
+		printf("twin preempted 0 %llu\n", (unsigned long long)(delays[0] + delays[1]));
 }
 
 static void *writer(void *arg)
@@ -92,28 +164,49 @@ static void *writer(void *arg)
 	return NULL;
 }
 
+struct times {
+	uint64_t blocked, delay;
+};
+
+/* The three figures at one time: again where the thread was preempted in between. */
+static struct times read_times(void)
+{
+	struct times t;
+
+	do {
+		t.delay = run_delay();
+		t.blocked = now(CLOCK_MONOTONIC) - now(CLOCK_THREAD_CPUTIME_ID) - t.delay;
+	} while (run_delay() != t.delay);
+	return t;
+}
+
 static void timed(const char *name, const char *reason, int rounds, void (*call)(void))
 {
-	uint64_t start = now();
+	struct times start = read_times(), end;
 
 	for (int i = 0; i < rounds; i++)
 		call();
-	printf("%s %s %lu\n", name, reason, (unsigned long)(now() - start));
+	end = read_times();
+	printf("%s %s %llu %llu\n", name, reason, (unsigned long long)(end.blocked - start.blocked),
+	       (unsigned long long)(end.delay - start.delay));
+}
+
+/* A thread "disk": where perfwind cannot sample switches, short waits have the stack of a later one of their thread. */
+static void *reader(void *arg)
+{
+	prctl(PR_SET_NAME, "disk");
+	timed("wait_disk", "disk", 2 * *(int *)arg, wait_disk);
+	return NULL;
 }
 
 int main(int argc, char **argv)
 {
 	int rounds = argc > 1 ? atoi(argv[1]) : 5;
-	char path[] = "waits.XXXXXX";
 	pthread_t thread;
-	cpu_set_t cpus;
-	uint64_t until;
-	pid_t twin;
 
 	if (argc > 2 && !freopen(argv[2], "w", stdout))
 		return 1;
-	file_fd = mkstemp(path);
-	if (file_fd < 0 || unlink(path) < 0 || pipe(pipe_fds) < 0)
+	if (pipe(pipe_fds))
 		return 1;
 	timed("wait_sleep", "sleep", rounds, wait_sleep);
 	timed("wait_futex", "lock", rounds, wait_futex);
@@ -121,15 +214,11 @@ int main(int argc, char **argv)
 		return 1;
 	timed("wait_pipe", "pipe-or-socket", rounds, wait_pipe);
 	pthread_join(thread, NULL);
-	timed("wait_disk", "disk", rounds, wait_disk);
-	CPU_ZERO(&cpus);
-	CPU_SET(sched_getcpu(), &cpus);
-	sched_setaffinity(0, sizeof(cpus), &cpus);
-	until = now() + 300000000u;
-	twin = fork();
-	spin(until);
-	if (!twin)
-		_exit(0);
-	waitpid(twin, NULL, 0);
+	if (open_file()) {
+		if (pthread_create(&thread, NULL, reader, &rounds))
+			return 1;
+		pthread_join(thread, NULL);
+	}
+	twins();
 	return 0;
 }
