@@ -30,6 +30,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "symbols/gopclntab.h"
 
@@ -151,6 +152,21 @@ static bool table_entry(const struct gopclntab *t, uint64_t i, uint64_t *ret_pc,
 	       (i == t->n || table_read(t, t->list + i * 2 * size + size, size, ret_entry));
 }
 
+static bool read_number(const struct gopclntab *t, uint64_t *at, uint32_t *ret)
+{
+	uint64_t byte;
+
+	*ret = 0;
+	for (unsigned shift = 0; shift < 32; shift += 7) {
+		if (!table_read(t, (*at)++, 1, &byte))
+			return false;
+		*ret |= (uint32_t)(byte & 0x7f) << shift;
+		if (byte < 0x80)
+			return true;
+	}
+	return false;
+}
+
 /* ---- names ---- */
 
 static const char *name_of(const struct gopclntab *t, uint64_t entry, size_t *ret_len)
@@ -167,9 +183,11 @@ static const char *name_of(const struct gopclntab *t, uint64_t entry, size_t *re
 	return (const char *)t->data + name;
 }
 
-static int add_functions(struct uw_symbols_builder *b, const struct gopclntab *t)
+static int add_functions(void *arg, const struct gopclntab *t)
 {
+	struct uw_symbols_builder *b = arg;
 	uint64_t pc, entry, next, next_entry;
+	size_t before = b->n;
 
 	if (!table_entry(t, 0, &pc, &entry))
 		return 0;
@@ -179,7 +197,7 @@ static int add_functions(struct uw_symbols_builder *b, const struct gopclntab *t
 		int r;
 
 		if (!table_entry(t, i + 1, &next, &next_entry) || next < pc)
-			return 0;
+			break;
 		name = name_of(t, entry, &len);
 		if (!name || next == pc)
 			continue;
@@ -188,11 +206,16 @@ static int add_functions(struct uw_symbols_builder *b, const struct gopclntab *t
 		if (r < 0)
 			return trace(r);
 	}
-	return 0;
+	return b->n != before;
 }
 
-static int add_table(struct uw_symbols_builder *b, const struct uw_elf *elf,
-		     const struct uw_section *section, size_t at)
+/* ---- the place of the table ---- */
+
+/* What is made of a table: 1: something; 0: nothing; -ENOMEM. */
+typedef int (*use_table)(void *arg, const struct gopclntab *t);
+
+static int try_table(const struct uw_elf *elf, const struct uw_section *section, size_t at,
+		     use_table use, void *arg)
 {
 	struct gopclntab t = {.data = section->data + at,
 			      .len = section->size - at,
@@ -202,15 +225,14 @@ static int add_table(struct uw_symbols_builder *b, const struct uw_elf *elf,
 	if (!table_header(&t))
 		return 0;
 	r = find_text(&t, elf);
-	return r < 0 ? trace(r) : trace(add_functions(b, &t));
+	return r < 0 ? trace(r) : use(arg, &t);
 }
 
 /* A C linker puts the table somewhere into .data.rel.ro, at a multiple of 32. */
-static int search_data(struct uw_symbols_builder *b, const struct uw_elf *elf)
+static int search_data(const struct uw_elf *elf, use_table use, void *arg)
 {
 	const Elf64_Shdr *shdr = uw_elf_section(elf, ".data.rel.ro");
 	_cleanup_(uw_section_deinit) struct uw_section section = {0};
-	size_t before = b->n;
 	int r;
 
 	if (!shdr ||
@@ -219,18 +241,14 @@ static int search_data(struct uw_symbols_builder *b, const struct uw_elf *elf)
 	r = uw_elf_load_section(elf, shdr, DATA_MAX, &section);
 	if (r < 0)
 		return r == -ENOMEM ? trace(r) : 0;
-	for (size_t at = -section.vaddr & 31; at + WORD <= section.size && b->n == before;
-	     at += 32) {
-		if (!is_header(section.data + at))
-			continue;
-		r = add_table(b, elf, &section, at);
-		if (r < 0)
-			return trace(r);
-	}
-	return 0;
+	r = 0;
+	for (size_t at = -section.vaddr & 31; at + WORD <= section.size && r == 0; at += 32)
+		if (is_header(section.data + at))
+			r = try_table(elf, &section, at, use, arg);
+	return r;
 }
 
-int uw_gopclntab_add(struct uw_symbols_builder *b, const struct uw_elf *elf)
+static int find_table(const struct uw_elf *elf, use_table use, void *arg)
 {
 	static const char *const names[] = {".gopclntab", ".data.rel.ro.gopclntab"};
 
@@ -243,10 +261,167 @@ int uw_gopclntab_add(struct uw_symbols_builder *b, const struct uw_elf *elf)
 			continue;
 		r = uw_elf_load_section(elf, shdr, GOPCLNTAB_MAX, &section);
 		if (r >= 0)
-			r = add_table(b, elf, &section, 0);
-		return r == -ENOMEM ? trace(r) : 0;
+			r = try_table(elf, &section, 0, use, arg);
+		return r == -ENOMEM ? trace(r) : r > 0;
 	}
-	return search_data(b, elf);
+	return search_data(elf, use, arg);
+}
+
+int uw_gopclntab_add(struct uw_symbols_builder *b, const struct uw_elf *elf)
+{
+	int r = find_table(elf, add_functions, b);
+
+	return r < 0 ? trace(r) : 0;
+}
+
+/* ---- frames ----
+ *
+ * pcsp has the size of the frame without the return address.  Go's linker (writeframes() of cmd/link/internal/ld/dwarf.go) writes for each
+ * change DW_CFA_def_cfa_offset_sf and an advance, below one CIE. */
+
+enum {
+	FRAMES_MAX = 64 << 20,
+	CHANGES_MAX = 16 << 20, /* of all functions: these can share their values */
+	PCSP_AT = 16,
+	CFA_DEF_OFFSET_SF = 0x13,
+	CFA_ADVANCE_1 = 2,
+	CFA_ADVANCE_2,
+	CFA_ADVANCE_4,
+	FRAME_BYTES_MAX = 1 << 30,
+};
+
+static const uint8_t go_cie[] = {
+	16,   0,  0, 0,	   0xff, 0xff, 0xff, 0xff, /* length, CIE */
+	3,    0,  1, 0x7c, 16, /* version, augmentation, factors 1 and -4, return address */
+	0x0c, 7,  8,	       /* CFA = rsp + 8 */
+	0x05, 16, 2,	       /* it is at CFA - 8 */
+	0,
+};
+
+struct frames {
+	struct buffer b;
+	size_t changes;
+	bool bad; /* too much */
+};
+
+static void frames_deinit(struct frames *f)
+{
+	buffer_deinit(&f->b);
+}
+
+static void put_bytes(struct frames *f, uint64_t value, size_t size)
+{
+	buffer_append(&f->b, &value, size);
+	f->bad |= f->b.bad || f->b.len > FRAMES_MAX;
+}
+
+static void put_offset(struct frames *f, uint32_t size)
+{
+	int64_t value = -((int64_t)size + WORD) / 4;
+
+	put_bytes(f, CFA_DEF_OFFSET_SF, 1);
+	for (; value < -64; value >>= 7)
+		put_bytes(f, (uint64_t)(value & 0x7f) | 0x80, 1);
+	put_bytes(f, (uint64_t)value & 0x7f, 1);
+}
+
+static void put_advance(struct frames *f, uint64_t bytes)
+{
+	if (bytes < 0x40) {
+		put_bytes(f, 0x40 | bytes, 1);
+	} else {
+		size_t size = bytes <= 0xff ? 1 : bytes <= 0xffff ? 2 : 4;
+
+		put_bytes(f,
+			  size == 1   ? CFA_ADVANCE_1
+			  : size == 2 ? CFA_ADVANCE_2
+				      : CFA_ADVANCE_4,
+			  1);
+		put_bytes(f, bytes, size);
+	}
+}
+
+/* The changes of a function of @bytes bytes, padding included.  Returns its bytes without it, 0: there are none. */
+static uint64_t put_changes(struct frames *f, const struct gopclntab *t, uint64_t entry,
+			    uint64_t bytes)
+{
+	uint32_t size = UINT32_MAX, delta, n;
+	uint64_t at, here = 0;
+
+	if (!table_read(t, t->list + entry + PCSP_AT, 4, &at) || !at || at > t->len)
+		return 0;
+	at += t->values;
+	while (here < bytes && f->changes++ < CHANGES_MAX && !f->bad) {
+		if (!read_number(t, &at, &delta) || (!delta && here) || !read_number(t, &at, &n) ||
+		    !n)
+			break;
+		size += delta & 1 ? ~(delta >> 1) : delta >> 1;
+		if (size > FRAME_BYTES_MAX)
+			return 0;
+		n = (uint32_t)min_u64((uint64_t)n * t->data[6], bytes - here);
+		put_offset(f, size);
+		put_advance(f, n);
+		here += n;
+	}
+	return here;
+}
+
+static void put_function(struct frames *f, const struct gopclntab *t, uint64_t pc, uint64_t entry,
+			 uint64_t bytes)
+{
+	size_t start = f->b.len;
+	uint32_t len;
+
+	put_bytes(f, 0, 4); /* length */
+	put_bytes(f, 0, 4); /* the CIE */
+	put_bytes(f, t->text + pc, WORD);
+	put_bytes(f, 0, WORD); /* bytes */
+	bytes = put_changes(f, t, entry, bytes);
+	while ((f->b.len - start) % WORD && !f->bad)
+		put_bytes(f, 0, 1); /* DW_CFA_nop */
+	if (!bytes || f->bad) {
+		f->b.len = start;
+		return;
+	}
+	len = (uint32_t)(f->b.len - start - 4);
+	memcpy(f->b.data + start, &len, sizeof(len));
+	memcpy(f->b.data + start + 8 + WORD, &bytes, sizeof(bytes));
+}
+
+static int make_frames(void *arg, const struct gopclntab *t)
+{
+	struct frames *f = arg;
+	uint64_t pc, entry, next, next_entry;
+
+	if (!has_offsets(t) || !table_entry(t, 0, &pc, &entry))
+		return 0;
+	buffer_append(&f->b, go_cie, sizeof(go_cie));
+	f->bad = f->b.bad;
+	for (uint64_t i = 0; i < t->n && !f->bad; i++, pc = next, entry = next_entry) {
+		if (!table_entry(t, i + 1, &next, &next_entry) || next < pc)
+			break;
+		if (next > pc && entry <= t->len)
+			put_function(f, t, pc, entry, next - pc);
+	}
+	if (f->b.bad)
+		return fail(-ENOMEM);
+	return !f->bad && f->b.len > sizeof(go_cie);
+}
+
+int uw_gopclntab_frames(const struct uw_elf *elf, struct uw_section *ret_frame)
+{
+	_cleanup_(frames_deinit) struct frames f = {.changes = 0};
+	int r;
+
+	if (elf->arch != UW_ARCH_X86_64)
+		return 0;
+	r = find_table(elf, make_frames, &f);
+	if (r > 0) {
+		ret_frame->size = f.b.len;
+		ret_frame->vaddr = 0;
+		ret_frame->data = take(f.b.data);
+	}
+	return r;
 }
 
 /* ---- inlined calls and lines ---- */
@@ -372,21 +547,6 @@ static bool find_function(const struct gopclntab *t, uint64_t pc, struct functio
 	return table_read(t, entry + 28, 4, &ret->n_pcdata) &&
 	       table_read(t, entry + 32, 4, &ret->unit) &&
 	       table_read(t, entry + head + 3, 1, &ret->n_funcdata) && ret->n_pcdata <= 255;
-}
-
-static bool read_number(const struct gopclntab *t, uint64_t *at, uint32_t *ret)
-{
-	uint64_t byte;
-
-	*ret = 0;
-	for (unsigned shift = 0; shift < 32; shift += 7) {
-		if (!table_read(t, (*at)++, 1, &byte))
-			return false;
-		*ret |= (uint32_t)(byte & 0x7f) << shift;
-		if (byte < 0x80)
-			return true;
-	}
-	return false;
 }
 
 /* The value at @pc of the ones that @offset leads to; -1: none. */

@@ -1,5 +1,5 @@
-/* gopclntab.h - .gopclntab, the table that the runtime of Go reads: names of functions, and inlined calls and lines of a
- * program without DWARF.  Private to symbols/.  Thread: loader. */
+/* gopclntab.h - .gopclntab, the table that the runtime of Go reads: names of functions, sizes of their frames, and inlined
+ * calls and lines of a program without DWARF.  Private to symbols/.  Thread: loader. */
 #pragma once
 
 #include "symbols/elf.h"
@@ -10,6 +10,10 @@ enum { GOPCLNTAB_MAX = 128 << 20 };
 /* Adds all functions of a Go program; nothing for other images, or where the table is damaged.
  * -ENOMEM. */
 int uw_gopclntab_add(struct uw_symbols_builder *b, const struct uw_elf *elf);
+
+/* The sizes of frames (pcsp) as the .debug_frame that Go's linker makes of them.  0: no x86-64 Go program of version 1.18 or later, or
+ * a damaged table: *ret_frame stays as it is; 1: made; -ENOMEM. */
+int uw_gopclntab_frames(const struct uw_elf *elf, struct uw_section *ret_frame);
 
 /* Inlined calls and lines. */
 struct uw_golines;

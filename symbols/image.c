@@ -13,6 +13,7 @@
 #include "symbols/cfi-table.h"
 #include "symbols/debugfile.h"
 #include "symbols/elf.h"
+#include "symbols/gopclntab.h"
 #include "symbols/parts.h"
 
 /* ---- the search table ----
@@ -335,9 +336,11 @@ static int load_sections(const struct uw_elf *elf, struct uw_image *image)
 			return trace(r);
 	}
 	r = load_eh_frame(elf, image);
-	if (r < 0)
-		return trace(r);
-	return trace(load_debug_frame(elf, image));
+	if (r >= 0)
+		r = load_debug_frame(elf, image);
+	if (r >= 0 && !image->debug_frame.data)
+		r = uw_gopclntab_frames(elf, &image->debug_frame);
+	return r < 0 ? trace(r) : 0;
 }
 
 int uw_image_new_empty(struct uw_image **ret_image)

@@ -895,6 +895,11 @@ bool code_is_go_switch(enum uw_arch arch, const uint8_t *code, size_t before, si
 	/* runtime/asm_amd64.s: push %rax; mov (%rdx),%r12; call *%r12; pop %rax; jmp badmcall2 */
 	if (STARTS(code + 1, len - 1, "\x50\x4c\x8b\x22\x41\xff\xd4\x58\xe9"))
 		return true;
+	/* morestack: mov 0x38(%rbx),%rsp; [1.21 on: mov n(%rbx),%rbp;] call newstack; call abort; ret */
+	if ((STARTS(code, len, "\x8b\x63\x38\xe8") ||
+	     (STARTS(code, len, "\x8b\x6b") && code[3] == 0xe8)) &&
+	    len >= 14 && code[8] == 0xe8 && code[13] == 0xc3)
+		return true;
 	/* mov %rdi,%rdx; mov (%rdi),%rdi; call *%rdi; and behind it mov %fs:-8,%rax, where position-independent
 	 * by way of rcx */
 	return STARTS(code, len, "\x48\x89\xfa\x48\x8b\x3f\xff\xd7") &&

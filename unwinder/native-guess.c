@@ -22,6 +22,10 @@
  * Otherwise the stack has failed at the first open frame. */
 #include "unwinder/native.h"
 
+enum {
+	OWN_STACK_ROOM = 256
+}; /* bytes from rsp to rbp in functions of Go's runtime that read the clock */
+
 /* The form that the code around the pc has; false: it cannot be read. */
 static bool guess_code(const struct walk *w, uint64_t pc, bool caller, enum rule_form *ret_form)
 {
@@ -579,6 +583,11 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 	}
 	if (form == RULE_FORM_SIGRETURN || (form == RULE_FORM_FP && native_is_signal(e, w)))
 		return native_signal(e, w);
+	if (form == RULE_FORM_OWN_STACK) { /* its frame has rbp */
+		if (w->bp < w->sp || w->bp - w->sp >= OWN_STACK_ROOM)
+			return walk_end(w, UW_WHOLE, UW_OK, 0);
+		form = RULE_FORM_FP;
+	}
 	if (form == RULE_FORM_ROOT || (form == RULE_FORM_FP && guess_is_root(w, rule)))
 		return walk_end(w, UW_WHOLE, UW_OK, 0);
 	result = form == RULE_FORM_FP && !caller ? guess_leaf(e, w, rule, &g)

@@ -438,6 +438,19 @@ static bool is_go_switch(const struct walk *w, uint64_t address)
 	return len > CODE_BEFORE && code_is_go_switch(w->machine->arch, code, CODE_BEFORE, len);
 }
 
+/* Has a caller, with CFI by Go's linker, called the vDSO?  Functions of Go's runtime that read the clock (time.now, nanotime1: frames of 24 bytes)
+ * go to the thread's own stack for that, and the CFI does not state it. */
+static bool calls_vdso(const struct walk *w, uint64_t address, rule_t rule)
+{
+	const struct uw_map *callee;
+	uint32_t n = w->n - (walk_lookup(w) == address); /* it may not be pushed yet */
+
+	if (w->machine->link || !n || rule != rule_frame(RULE_SP, 4, 0))
+		return false;
+	callee = uw_space_find(w->snapshot->space, uw_frame_lookup(w->frames[n - 1]));
+	return callee && callee->module && !strcmp(uw_module_path(callee->module), "[vdso]");
+}
+
 /* CFI of assembly often has the first and last address of a function and no more, although the code
  * moves rsp: glibc's swapcontext() switches to another stack and pushes the address that it returns
  * to. Behind the first instruction that moves rsp this CFI is useless, for callers too, and the
@@ -451,6 +464,10 @@ static bool native_holds(struct native *e, const struct walk *w, const struct na
 	if (*rule == rule_frame(RULE_SP, 2, 0) && native_is_by_go(fde) &&
 	    is_go_switch(w, address)) {
 		*rule = rule_simple(RULE_ROOT); /* runtime.mcall has pushed a word there */
+		return true;
+	}
+	if (native_is_by_go(fde) && calls_vdso(w, address, *rule)) {
+		*rule = rule_guess(RULE_NO_CFI, RULE_FORM_OWN_STACK);
 		return true;
 	}
 	if (*rule != rule_frame(RULE_SP, 1, 0) || w->machine->link || size < ONE_ROW_MIN ||

@@ -42,6 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct uw_symbols_builder b = {.layout = NULL};
 	struct uw_elf elf = {.fd = -1};
+	struct uw_section frame = {0};
 	struct uw_symbols *symbols;
 	struct uw_golines *lines;
 	size_t len = 0;
@@ -53,6 +54,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	image = malloc(512 + size);
 	if (!image || uw_elf_open_bytes(&elf, image, make_image(image, data, size)) < 0)
 		abort();
+	if (uw_gopclntab_frames(&elf, &frame) < 0 || frame.size > 65 << 20)
+		abort();
+	uw_section_deinit(&frame);
 	if (uw_gopclntab_add(&b, &elf) < 0 || uw_symbols_build(&b, &symbols) < 0)
 		abort();
 	for (uint64_t a = 0x400000; a < 0x402000; a += 8)

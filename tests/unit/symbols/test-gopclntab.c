@@ -234,6 +234,170 @@ static void test_in_data(void **state)
 	uw_symbols_free(symbols);
 }
 
+/* Sizes of frames: 0 and 24 bytes of one, 0 and 4096 of two. */
+static void put_frames(struct table *t)
+{
+	static const uint8_t one[] = {2, 10, 48, 51, 47, 3, 0}, two[] = {2, 1, 0x80, 0x40, 0x7f, 0};
+
+	put(t, 8 + 6 * 8, 0x180, 8); /* values */
+	put(t, 0x150, 1, 4);
+	put(t, 0x170, 16, 4);
+	for (size_t i = 0; i < sizeof(one); i++)
+		put(t, 0x181 + i, one[i], 1);
+	for (size_t i = 0; i < sizeof(two); i++)
+		put(t, 0x190 + i, two[i], 1);
+}
+
+static int frames_of(const struct table *t, struct uw_section *frame)
+{
+	_cleanup_(uw_elf_close) struct uw_elf elf = {.fd = -1};
+	uint8_t image[IMAGE_MAX];
+	size_t size = make_image(image, t->bytes, t->len, NAME_TABLE, 0);
+
+	assert_int_equal(uw_elf_open_bytes(&elf, image, size), 0);
+	return uw_gopclntab_frames(&elf, frame);
+}
+
+/* As Go's linker writes .debug_frame. */
+static void test_frames(void **state)
+{
+	static const uint8_t expected[] = {
+		16,
+		0,
+		0,
+		0,
+		0xff,
+		0xff,
+		0xff,
+		0xff,
+		3,
+		0,
+		1,
+		0x7c,
+		16,
+		12,
+		7,
+		8,
+		5,
+		16,
+		2,
+		0,
+		/* one: CFA = rsp + 8; from 10 on + 32; from 61 on + 8 */
+		36,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0x10,
+		0x40,
+		0,
+		0,
+		0,
+		0,
+		0,
+		64,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0x13,
+		0x7e,
+		0x4a,
+		0x13,
+		0x78,
+		0x73,
+		0x13,
+		0x7e,
+		0x43,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		/* two: + 8; from 1 on + 4104 */
+		28,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0x40,
+		0x10,
+		0x40,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0x80,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0x13,
+		0x7e,
+		0x41,
+		0x13,
+		0xfe,
+		0x77,
+		2,
+		0x7f,
+	};
+	struct uw_section frame = {0};
+	struct table t;
+
+	(void)state;
+	for (size_t i = 2; i < ARRAY_SIZE(makers); i++) {
+		makers[i](&t);
+		assert_int_equal(frames_of(&t, &frame), 0); /* none is stated */
+		put_frames(&t);
+		assert_int_equal(frames_of(&t, &frame), 1);
+		assert_int_equal(frame.size, sizeof(expected));
+		assert_memory_equal(frame.data, expected, sizeof(expected));
+		uw_section_deinit(&frame);
+	}
+	make_1_16(&t);
+	assert_int_equal(frames_of(&t, &frame), 0);
+}
+
+/* Bytes that a hostile program has there: work and memory have bounds, and a function ends where the next one begins. */
+static void test_hostile_frames(void **state)
+{
+	struct uw_section frame = {0};
+	struct table t, damaged;
+
+	(void)state;
+	make_1_20(&t);
+	put_frames(&t);
+	put(&t, 0x182, 0xffffff7f, 4); /* one would have 2^28 bytes */
+	assert_int_equal(frames_of(&t, &frame), 1);
+	assert_int_equal(frame.data[36], 0x40);
+	uw_section_deinit(&frame);
+	put_frames(&t);
+	for (size_t at = 0; at < t.len; at++)
+		for (unsigned value = 0; value < 256; value += 51) {
+			damaged = t;
+			damaged.bytes[at] = (uint8_t)value;
+			if (frames_of(&damaged, &frame) == 1)
+				assert_in_range(frame.size, 20, 64 << 20);
+			uw_section_deinit(&frame);
+		}
+}
+
 static void test_damage(void **state)
 {
 	static const uint8_t values[] = {0, 1, 0x7f, 0x80, 0xff};
@@ -268,10 +432,9 @@ static void test_damage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_versions),
-		cmocka_unit_test(test_movable),
-		cmocka_unit_test(test_in_data),
-		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_versions), cmocka_unit_test(test_movable),
+		cmocka_unit_test(test_in_data),	 cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_frames),	 cmocka_unit_test(test_hostile_frames),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

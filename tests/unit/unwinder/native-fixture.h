@@ -14,6 +14,7 @@
  *   0x1a00 still   CFA = rsp + 8, as the CIE says it, and nothing more
  *   0x1c00 goes    the same as Go's linker says it
  *   0x1c80 goes_pushing  by it, too, from byte 0x30 on CFA = rsp + 16
+ *   0x1d00 goes_home  by it, CFA = rsp + 32
  *   0x1a80 emptied CFA = rsp + 8, rbp and rbx at CFA - 16 and - 24: behind its pops, which no CFI tells
  *   0x1b00 bare    CFA = rsp + 24, rbp at CFA - 16, and no epilogue in the CFI
  *   0x1b80 bare_fp CFA = rbp + 16, rbp at CFA - 16, the same
@@ -44,6 +45,7 @@ enum {
 	BARE_FP = 0x401b80,
 	GOES = 0x401c00,
 	GOES_PUSHING = 0x401c80,
+	GOES_HOME = 0x401d00,
 	JIT = 0x600000,
 };
 
@@ -154,6 +156,8 @@ UNUSED static struct uw_module *module_make(void)
 			       0x7f, 0)},
 		{GOES_PUSHING, PUT_FDE(&eh, cie, GOES_PUSHING - CFI_BIAS, 0x80, DEF_CFA_OFFSET_SF,
 				       0x7f, ADVANCE1, 0x30, DEF_CFA_OFFSET_SF, 0x7e, 0)},
+		{GOES_HOME,
+		 PUT_FDE(&eh, cie, GOES_HOME - CFI_BIAS, 0x80, DEF_CFA_OFFSET_SF, 0x7c, 0)},
 	};
 
 	return module_of_functions(&eh, pairs, ARRAY_SIZE(pairs));

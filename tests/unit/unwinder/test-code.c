@@ -84,6 +84,8 @@ static void test_go_switch(void **state)
 	static const uint8_t code[] = "\x48\x89\xfa\x48\x8b\x3f\xff\xd7"
 				      "\x64\x48\x8b\x04\x25\xf8\xff\xff\xff";
 	static const uint8_t mcall[] = "\x38\x50\x4c\x8b\x22\x41\xff\xd4\x58\xe9";
+	static const uint8_t morestack[] = "\x8b\x63\x38\xe8\x75\x45\0\0\xe8\x10\x1e\0\0\xc3";
+	static const uint8_t later[] = "\x8b\x6b\x60\xe8\x75\x45\0\0\xe8\x10\x1e\0\0\xc3";
 	static const uint8_t pie[] = "\x48\x89\xfa\x48\x8b\x3f\xff\xd7"
 				     "\x48\xc7\xc1\xf8\xff\xff\xff\x64\x48\x8b\x01";
 	const size_t len = sizeof(code) - 1;
@@ -96,6 +98,10 @@ static void test_go_switch(void **state)
 	assert_false(code_is_go_switch(UW_ARCH_AARCH64, code, 8, len));
 	assert_true(code_is_go_switch(UW_ARCH_X86_64, pie, 8, sizeof(pie) - 1));
 	assert_false(code_is_go_switch(UW_ARCH_X86_64, pie, 8, sizeof(pie) - 2));
+	/* morestack: [mov n(%rbx),%rbp or] mov 0x38(%rbx),%rsp; call newstack; call abort; ret */
+	assert_true(code_is_go_switch(UW_ARCH_X86_64, morestack, 8, sizeof(morestack) - 1));
+	assert_true(code_is_go_switch(UW_ARCH_X86_64, later, 8, sizeof(later) - 1));
+	assert_false(code_is_go_switch(UW_ARCH_X86_64, morestack, 8, sizeof(morestack) - 2));
 	assert_true(code_is_go_switch(UW_ARCH_X86_64, mcall, 8, sizeof(mcall) - 1));
 	assert_false(code_is_go_switch(UW_ARCH_X86_64, mcall, 8, sizeof(mcall) - 2));
 	assert_false(code_is_go_switch(UW_ARCH_X86_64, mcall + 1, 7, sizeof(mcall) - 2));

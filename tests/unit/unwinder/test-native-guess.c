@@ -473,6 +473,32 @@ static void test_go_top(void **state)
 	assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 2);
 }
 
+/* One that calls the vDSO on the thread's own stack: rbp leads to the caller's frame, or to the stack that was left. */
+static void test_go_clock(void **state)
+{
+	struct fixture *f = *state;
+	struct uw_module *vdso;
+
+	assert_int_equal(uw_module_new(UW_MODULE_JIT, "[vdso]", NULL, &vdso), 0);
+	f->maps[1].module = vdso;
+	fixture_space(f, 6, NULL);
+	f->stack[0] = SP + 48; /* a frame with a frame pointer in the vDSO */
+	f->stack[1] = GOES_HOME + 0x26;
+	f->stack[5] = ROOTED + 1; /* where the CFI has the return address */
+	f->regs[UW_X86_BP] = SP;
+	f->stack[6] = 0;
+	f->stack[7] = SMALL + 1;
+	f->stack[9] = ROOTED + 1;
+	run(f, JIT + 0x10);
+	assert_result(f, UW_WHOLE, UW_OK, 4);
+	assert_int_equal(f->frames[2], CALLED(SMALL + 1) | UW_FRAME_GUESSED);
+	f->stack[0] = 0xc00001234568;
+	run(f, JIT + 0x10);
+	assert_result(f, UW_WHOLE, UW_OK, 2);
+	fixture_space(f, 7, NULL);
+	uw_module_unref(vdso);
+}
+
 /* One that goes to another stack, and pushes what it returns to. */
 static void test_pushes(void **state)
 {
@@ -615,26 +641,13 @@ static void test_still_unknown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_unreadable),
-		TEST(test_guess),
-		TEST(test_guess_code),
-		TEST(test_zero),
-		TEST(test_leaf_first),
-		TEST(test_made),
-		TEST(test_open),
-		TEST(test_trampoline),
-		TEST(test_prologue),
-		TEST(test_reused),
-		TEST(test_guess_walk),
-		TEST(test_start),
-		TEST(test_no_end),
-		TEST(test_still),
-		TEST(test_go_stacks),
-		TEST(test_go_top),
-		TEST(test_pushes),
-		TEST(test_still_unread),
-		TEST(test_still_candidate),
-		TEST(test_still_first),
+		TEST(test_unreadable),	  TEST(test_guess),	      TEST(test_guess_code),
+		TEST(test_zero),	  TEST(test_leaf_first),      TEST(test_made),
+		TEST(test_open),	  TEST(test_trampoline),      TEST(test_prologue),
+		TEST(test_reused),	  TEST(test_guess_walk),      TEST(test_start),
+		TEST(test_no_end),	  TEST(test_still),	      TEST(test_go_stacks),
+		TEST(test_go_top),	  TEST(test_go_clock),	      TEST(test_pushes),
+		TEST(test_still_unread),  TEST(test_still_candidate), TEST(test_still_first),
 		TEST(test_still_unknown),
 	};
 
