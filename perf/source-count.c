@@ -68,6 +68,23 @@ int perf_source_read_group(const struct perf_source *source, size_t index, uint6
 	return 0;
 }
 
+/* Of the events of @group that sample, one after the other: the leader, and the one that wakes at once. */
+static int read_both(const struct perf_source *source, const struct source_group *group,
+		     struct source_count *ret_count)
+{
+	struct source_count soon = {0};
+	int r = source_count_read(source, group->fds[0], ret_count);
+
+	if (r >= 0 && group->fds[FD_SOON] >= 0)
+		r = source_count_read(source, group->fds[FD_SOON], &soon);
+	if (r < 0)
+		return trace(r);
+	ret_count->value += soon.value;
+	ret_count->running_ns += soon.running_ns;
+	ret_count->lost += soon.lost;
+	return 0;
+}
+
 int perf_source_lost(const struct perf_source *source, size_t index, uint64_t *ret_lost)
 {
 	uint64_t sum = 0;
@@ -76,13 +93,13 @@ int perf_source_lost(const struct perf_source *source, size_t index, uint64_t *r
 		return fail(-EINVAL);
 	sum = source->cpus[index].closed.lost;
 	for (size_t t = 0; t < source->n_tasks; t++) {
-		int fd = source->tasks[t].groups[index].fds[0];
+		const struct source_group *group = &source->tasks[t].groups[index];
 		struct source_count count;
 		int r;
 
-		if (fd < 0)
+		if (group->fds[0] < 0)
 			continue;
-		r = source_count_read(source, fd, &count);
+		r = read_both(source, group, &count);
 		if (r < 0)
 			return trace(r);
 		sum += count.lost;
@@ -160,7 +177,7 @@ static int count_task(const struct perf_source *source, const struct source_task
 	for (size_t i = 0; i < source->n_cpus; i++) {
 		if (task->groups[i].fds[0] < 0)
 			continue;
-		r = source_count_read(source, task->groups[i].fds[0], &count);
+		r = read_both(source, &task->groups[i], &count);
 		if (r >= 0)
 			r = read_sideband(source, task->groups[i].sideband, &lost);
 		if (r < 0)
@@ -216,8 +233,7 @@ bool perf_source_tasks_gone(struct perf_source *source)
 	return true;
 }
 
-/* Index in cpus[], n_cpus when it is not one of ours. */
-static size_t index_of(const struct perf_source *source, uint32_t cpu)
+size_t source_cpu_index(const struct perf_source *source, uint32_t cpu)
 {
 	size_t i;
 
@@ -228,8 +244,7 @@ static size_t index_of(const struct perf_source *source, uint32_t cpu)
 	return i;
 }
 
-/* The time from which the new event's samples are the good ones. */
-static void add_span(struct source_cpu *cpu, uint64_t old_id, uint64_t new_id, uint64_t time)
+void source_add_span(struct source_cpu *cpu, uint64_t old_id, uint64_t new_id, uint64_t time)
 {
 	if (cpu->n_spans == 0) {
 		cpu->spans[0].id = old_id;
@@ -272,26 +287,17 @@ static int hand_over(struct perf_source *source, size_t index, struct source_gro
 	cpu->closed.running_ns += count.running_ns;
 	cpu->closed.lost += count.lost;
 	if (source_samples(source))
-		add_span(cpu, old->id, next->id, time);
+		source_add_span(cpu, old->id, next->id, time);
 	return 0;
 }
 
-int perf_source_set_stack_bytes(struct perf_source *source, uint32_t cpu, uint32_t bytes)
+int source_replace(struct perf_source *source, size_t index, uint32_t bytes)
 {
-	size_t index = index_of(source, cpu);
 	_cleanup_(source_group_deinit) struct source_group next;
-	struct source_group *group;
+	struct source_group *group = &source->tasks[0].groups[index];
 	int r;
 
 	source_group_init(&next);
-	if (source->options.tasks)
-		return fail(-EOPNOTSUPP);
-	if (index == source->n_cpus || !source->options.stack_bytes || bytes == 0 ||
-	    bytes > 65528 || bytes % 8)
-		return fail(-EINVAL);
-	group = &source->tasks[0].groups[index];
-	if (source->cpus[index].stack_bytes == bytes)
-		return 0;
 	r = source_group_open(source, -1, index, bytes, &next);
 	if (r < 0)
 		return fail(r);
@@ -312,9 +318,23 @@ int perf_source_set_stack_bytes(struct perf_source *source, uint32_t cpu, uint32
 	return 0;
 }
 
+int perf_source_set_stack_bytes(struct perf_source *source, uint32_t cpu, uint32_t bytes)
+{
+	size_t index = source_cpu_index(source, cpu);
+
+	if (source->options.tasks)
+		return fail(-EOPNOTSUPP);
+	if (index == source->n_cpus || !source->options.stack_bytes || bytes == 0 ||
+	    bytes > 65528 || bytes % 8)
+		return fail(-EINVAL);
+	if (source->cpus[index].stack_bytes == bytes)
+		return 0;
+	return trace(source_replace(source, index, bytes));
+}
+
 uint32_t perf_source_stack_bytes(const struct perf_source *source, uint32_t cpu)
 {
-	size_t index = index_of(source, cpu);
+	size_t index = source_cpu_index(source, cpu);
 
 	return index < source->n_cpus ? source->cpus[index].stack_bytes : 0;
 }
@@ -323,12 +343,22 @@ bool perf_source_is_double(const struct perf_source *source, uint32_t ring, uint
 			   uint64_t time)
 {
 	const struct source_cpu *cpu;
+	bool known = false;
+	uint64_t soon;
 
 	if (ring >= source->n_rings)
 		return false;
 	cpu = &source->cpus[ring / 2];
-	for (size_t i = cpu->n_spans; i-- > 0;)
-		if (cpu->spans[i].id == id)
-			return time < cpu->spans[i].from || time >= cpu->spans[i].until;
-	return false;
+	if (!cpu->n_spans || time < cpu->spans[0].from)
+		return false;
+	if (source->options.tasks)
+		id = table_get(&source->soon_ids, id, &soon) ? SPAN_SOON : SPAN_LEADER;
+	for (size_t i = cpu->n_spans; i-- > 0;) {
+		if (cpu->spans[i].id != id)
+			continue;
+		if (time >= cpu->spans[i].from && time < cpu->spans[i].until)
+			return false;
+		known = true;
+	}
+	return known;
 }

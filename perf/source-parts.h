@@ -20,11 +20,22 @@ enum {
 };
 
 /* Of source_group.fds: each switch is a sample, and one switch in many. */
-enum { FD_SWITCH = 1 + PERF_MAX_FOLLOWERS, FD_SWITCH_THIN, FD_WAKING, FD_WAKER, FD_WATCH, FDS };
+enum {
+	FD_SWITCH = 1 + PERF_MAX_FOLLOWERS,
+	FD_SWITCH_THIN,
+	FD_WAKING,
+	FD_WAKER,
+	FD_WATCH,
+	FD_SOON,
+	FDS
+};
+
+enum { SPAN_LEADER = 1, SPAN_SOON };
 
 struct source_group {
 	int fds[FDS]; /* leader first; -1: the CPU has no such counter */
 	int sideband;
+	bool soon;   /* fds[FD_SOON] samples, in place of the leader */
 	uint64_t id; /* of the leader */
 };
 
@@ -42,9 +53,10 @@ struct source_count {
 struct source_cpu {
 	uint32_t cpu;
 	uint32_t stack_bytes;
+	bool soon;		    /* samples wake the reader at once */
 	struct source_count closed; /* of events that were replaced; value: scaled */
 	/* A sample of event id is good within [from, until): the others of that time are doubles.
-	 */
+	 * tasks: id is SPAN_*, for the events of all tasks. */
 	struct {
 		uint64_t id, from, until;
 	} spans[SOURCE_SPANS];
@@ -71,10 +83,13 @@ struct perf_source {
 	struct table tid_of_id,
 		added;		 /* tasks: event id -> thread it was opened for; those threads */
 	struct table switch_ids; /* event id -> 1 */
+	struct table soon_ids;	 /* tasks: event id -> 1 */
 	bool samples_switches, samples_wakers, thin;
 	bool wakings_wide; /* tasks: wake-ups are events of CPUs, in the first task's groups */
 	size_t n_watches;  /* open, of all tasks */
 	bool unwatched;	   /* a task has none */
+	size_t n_soon;	   /* events that wake at once, of all tasks */
+	bool unsoon;	   /* a task has none */
 	bool settled;	   /* the ladder has been walked: layouts are fixed */
 	bool user_only, enabled, held; /* held: no sampling */
 	uint64_t ring_bytes, sideband_bytes;
@@ -117,6 +132,18 @@ int source_switch_output(struct perf_source *source, const struct source_task *t
 
 /* source-watch.c: after the rings.  A refusal is no failure: the tasks are then not watched. */
 void source_watch_open(struct perf_source *source, const struct source_task *task);
+
+/* How many events there may be for each of these uses, besides what a recording needs. */
+size_t source_most_extra(void);
+
+/* source-soon.c: after the rings.  A refusal is no failure. */
+void source_soon_open(struct perf_source *source, struct source_task *task);
+/* source-count.c: the next event of a CPU, with copies of @stack_bytes, takes over (machine). */
+int source_replace(struct perf_source *source, size_t cpu_index, uint32_t stack_bytes);
+/* The same: from @time on the samples of @new_id are the good ones. */
+void source_add_span(struct source_cpu *cpu, uint64_t old_id, uint64_t new_id, uint64_t time);
+/* Index in cpus[]; n_cpus: it is not one of ours. */
+size_t source_cpu_index(const struct perf_source *source, uint32_t cpu);
 
 /* source-count.c */
 /* Of a leader, unscaled. */

@@ -20,7 +20,7 @@ enum {
 	FILES_SHARE = 8,
 };
 
-static size_t most_watches(void)
+size_t source_most_extra(void)
 {
 	struct rlimit limit = {0};
 
@@ -35,7 +35,7 @@ static int open_one(struct perf_source *source, const struct source_task *task, 
 	struct perf_event_attr attr;
 	int fd;
 
-	if (source->n_watches == most_watches())
+	if (source->n_watches == source_most_extra())
 		return -EMFILE;
 	attr_watch(&source->options, &attr);
 	fd = perf_event_open(&attr, task->tid, (int)source->cpus[cpu_index].cpu, -1,

@@ -392,6 +392,7 @@ static int open_members(struct perf_source *source, pid_t tid, size_t cpu_index,
 	int fd;
 
 	attr_leader(options, stack_bytes, &attr);
+	attr.wakeup_events = !options->tasks && source->cpus[cpu_index].soon;
 	fd = open_event(source, &attr, &options->leader, tid, cpu, -1);
 	if (fd < 0)
 		return fd;
@@ -684,6 +685,7 @@ static int join(struct perf_source *source, struct source_task *task,
 	}
 	r = send_to_rings(source, task);
 	source_watch_open(source, task);
+	source_soon_open(source, task);
 	if (r >= 0)
 		r = make_room(source);
 	if (r >= 0)
@@ -859,6 +861,7 @@ struct perf_source *perf_source_free(struct perf_source *source)
 	table_deinit(&source->tid_of_id);
 	table_deinit(&source->added);
 	table_deinit(&source->switch_ids);
+	table_deinit(&source->soon_ids);
 	perf_spec_deinit(&source->options.leader);
 	for (size_t i = 0; i < PERF_MAX_FOLLOWERS; i++)
 		perf_spec_deinit(&source->options.followers[i]);

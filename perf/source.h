@@ -48,10 +48,11 @@ struct perf_options {
 	bool children;		  /* tasks: follow forks, not threads only */
 	bool alone;		  /* tasks: follow neither */
 	bool watch;		  /* tasks: for perf_source_watch(); not with `switches` */
-	bool enable_on_exec;	  /* tasks: the (one) task is a child that has not run exec yet */
-	uint64_t ring_bytes;	  /* of one sampling ring; 0: at least 250 ms at the asked rate and
+	bool soon; /* for perf_source_read_soon(); not with followers, `switches`, `poll`, nor a program at the samples */
+	bool enable_on_exec;  /* tasks: the (one) task is a child that has not run exec yet */
+	uint64_t ring_bytes;  /* of one sampling ring; 0: at least 250 ms at the asked rate and
 				     stack_bytes */
-	uint64_t ring_budget;	  /* of all rings; 0: 256 MiB */
+	uint64_t ring_budget; /* of all rings; 0: 256 MiB */
 	/* Records of each switch (SWITCH, SWITCH_CPU_WIDE) among the sideband records, and samples at
 	 * switches out where the kernel permits it.  Needs a period, not 1: without a period field the
 	 * kernel thins the samples of a switch event (attr.c). */
@@ -140,6 +141,10 @@ bool perf_source_can_watch(const struct perf_source *source);
 int perf_source_watch(struct perf_source *source, bool on);
 /* A descriptor that hangs up (EPOLLHUP) when the task at @index, and all that inherited from it, have exited; borrowed. */
 int perf_source_task_fd(const struct perf_source *source, size_t index);
+
+/* @on: each sample of @cpu wakes the reader of its ring at once, in place of some together.  Does nothing where that is so
+ * already.  -EOPNOTSUPP: without options.soon, or where the events for it cannot be opened. */
+int perf_source_read_soon(struct perf_source *source, uint32_t cpu, bool on);
 
 /* The rings, in the order they were added to the merge: the same index. */
 struct perf_ring {

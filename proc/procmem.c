@@ -46,7 +46,7 @@ static ssize_t read_memory(int fd, uint64_t address, void *to, size_t len)
 /* ---- the guard ---- */
 
 enum {
-	READ_MAX = 64 << 10,
+	READ_MAX = 1 << 20,
 	WAITS_MAX = 25, /* for a helper that only waits for a CPU, of a deadline each */
 	CPU_READS = 64, /* the helper's CPU time is looked at once in so many reads */
 	AGAIN_MS = 100, /* after a helper that could not be made */

@@ -32,12 +32,52 @@ void session_deep_begin(struct session *s)
 }
 
 /* While stacks end beyond their copies, which no program copies, the rings are read as soon as a sample
- * may be there: the thread has moved less then. */
-enum { EAGER_READ_US = 250, EAGER_MS = 200 };
+ * is there, and where that is not possible as soon as one may be there: the thread has moved less then. */
+enum { EAGER_READ_US = 250, EAGER_MS = 200, SOON_MS = 300 };
 
-static void read_soon(struct session *s)
+bool session_may_read_soon(const struct session_options *so)
 {
-	if (s->state != SESSION_RUNNING)
+	bool copied = so->at_sample && so->at_sample->deep;
+
+	return so->engine == UW_ENGINE_NATIVE && so->n_specs == 1 && !copied && !so->waits &&
+	       !so->poll_ms && !so->raw;
+}
+
+/* Each sample of @cpu wakes main for a while. */
+static bool wake_at_samples(struct session *s, uint32_t cpu)
+{
+	const struct perf_options *o = perf_source_options(s->source);
+	size_t i = 0;
+
+	while (i < o->n_cpus && o->cpus[i] != cpu)
+		i++;
+	if (!s->soon_until)
+		s->soon_until = calloc(o->n_cpus, sizeof(*s->soon_until));
+	if (!s->soon_until || i == o->n_cpus || perf_source_read_soon(s->source, cpu, true) < 0)
+		return false;
+	s->n_soon += !s->soon_until[i];
+	unwind_stage_hurry(s->unwinder, true);
+	s->soon_until[i] = clock_ns(CLOCK_MONOTONIC) + SOON_MS * NSEC_PER_MSEC;
+	return true;
+}
+
+static void end_soon(struct session *s, uint64_t now)
+{
+	const struct perf_options *o = perf_source_options(s->source);
+
+	for (size_t i = 0; i < o->n_cpus && s->n_soon; i++) {
+		if (!s->soon_until[i] || now < s->soon_until[i])
+			continue;
+		s->soon_until[i] = 0;
+		s->n_soon--;
+		(void)perf_source_read_soon(s->source, o->cpus[i], false);
+		unwind_stage_hurry(s->unwinder, s->n_soon > 0);
+	}
+}
+
+static void read_soon(struct session *s, uint32_t cpu)
+{
+	if (s->state != SESSION_RUNNING || wake_at_samples(s, cpu))
 		return;
 	if (!s->eager_until)
 		(void)loop_timer_set(&s->tick, EAGER_READ_US * 1000, EAGER_READ_US * 1000);
@@ -46,6 +86,7 @@ static void read_soon(struct session *s)
 
 bool session_deep_tick(struct session *s, uint64_t now)
 {
+	end_soon(s, now);
 	if (!s->eager_until)
 		return true;
 	if (now > s->eager_until) {
@@ -65,7 +106,7 @@ void session_deep_learn(struct session *s, const struct outcome *o)
 		      (o->result == UW_CUT && o->reason != UW_TOO_DEEP);
 
 	if (o->info.full_copy && beyond && o->info.stack_len == o->info.full_copy)
-		read_soon(s);
+		read_soon(s, o->info.cpu);
 	if (session_deep(s) && o->info.full_copy && !o->skipped && o->info.space)
 		deep_learn(session_deep(s), o->info.tid, o->stack_used, o->info.full_copy,
 			   o->result == UW_WHOLE || o->reason == UW_TOO_DEEP);

@@ -13,7 +13,8 @@
 
 enum {
 	SESSION_TICK_MS = 100,
-	/* At first: frames of Python are copied once its layout is known, and short programs end soon. */
+	/* At first: frames of Python are copied once its layout is known, stacks deeper than their copies are not known yet, and
+	 * short programs end soon. */
 	SESSION_EARLY_MS = 5,
 	SESSION_EARLY_TICKS = 100,
 	SESSION_ENTRIES = 2048,		 /* slots to the unwinder: all of this memory is in use */
@@ -138,6 +139,9 @@ struct session {
 	uint64_t started_at, stopped_at, deadline; /* CLOCK_MONOTONIC */
 	uint64_t worked_at;			   /* the same */
 	uint64_t eager_until, tick_due; /* the same (session-deep.c); 0: ticks are as usual */
+	uint64_t *
+		soon_until; /* the same, by CPU index of the source; 0: its samples wake main in groups */
+	size_t n_soon; /* CPUs with a sample at a time */
 	uint64_t used_at_start,
 		used_at_stop;	   /* CPU time used by the targets, ns (session_used_ns) */
 	uint64_t cpu_at_start;	   /* own */
@@ -174,6 +178,8 @@ void session_script_answer(struct session *s, const struct load_answer *a);
 void session_deep_begin(struct session *s);
 /* How much of its stack the thread of a sample needs. */
 void session_deep_learn(struct session *s, const struct outcome *o);
+/* May samples of stacks beyond their copies wake main at once? */
+bool session_may_read_soon(const struct session_options *options);
 /* Each tick; true: the usual work of a tick is due, too. */
 bool session_deep_tick(struct session *s, uint64_t now);
 

@@ -116,6 +116,7 @@ static void perf_options_of(struct session *s, struct perf_options *o, bool task
 		.n_cpus = so->n_cpus,
 		.tasks = tasks,
 		.watch = tasks && !s->own.wanted && may_sleep(so),
+		.soon = copies && !s->own.wanted && session_may_read_soon(so),
 		.poll = so->poll_ms != 0,
 		.ignore_open_failure = so->ignore_open_failure,
 		.children = so->children,

@@ -857,7 +857,8 @@ static int join_loop(struct session *s)
 			     EPOLLIN | EPOLLET, ring_ready);
 	if (r < 0)
 		return trace(r);
-	s->early_ticks = session_python(s) ? SESSION_EARLY_TICKS : 0;
+	s->early_ticks =
+		session_python(s) || perf_source_options(s->source)->soon ? SESSION_EARLY_TICKS : 0;
 	return loop_timer_add(s->loop, &s->tick, session_read_ns(s), session_read_ns(s), tick);
 }
 
@@ -949,6 +950,7 @@ struct session *session_free(struct session *s)
 	loop_remove(s->loop, &s->main_source);
 	free(s->flushes.items);
 	free(s->rings);
+	free(s->soon_until);
 	(void)unwind_stage_free(s->unwinder);
 	(void)loader_free(s->loader);
 	drop_outcomes(s);

@@ -5,7 +5,8 @@
  * the place where the walk leaves the copy, stands only when all of this holds:
  *
  *     copy   |..........[256 bytes][sp of the frame .. 256 bytes]| needed
- *     process           [ same before the read, and after it    ]  [ 64 KB pieces, 8 MB in all ...
+ *     process           [ same with the read, and right after it]  [ up to the thread's root in one piece, at most 1 MB; where that
+ *                                                                    is not known 64 KB pieces; 8 MB in all ...
  *
  *     each frame behind has unwind information, or is marked as guessed; its address follows a call;
  *     stack pointers grow; the walk ends at a root, the one that stacks of this thread ended at before
@@ -54,54 +55,40 @@ static bool deep_matches(const struct walk *w, uint64_t from, uint64_t to)
 	       deep_same(w, from, to, now);
 }
 
+static struct native_root *deep_root(struct native *e, const struct walk *w)
+{
+	uint64_t key = (uint64_t)w->snapshot->space->key << 32 | w->snapshot->thread;
+
+	return &e->roots[hash_u64(key) % NATIVE_ROOTS];
+}
+
+static bool deep_root_is_of(const struct native_root *root, const struct walk *w)
+{
+	return root->thread == w->snapshot->thread && root->key == w->snapshot->space->key;
+}
+
 static bool chunk_has(const struct native *e, const struct walk *w, uint64_t address, size_t len)
 {
 	return e->chunk_owner == w && address >= e->chunk_start && e->chunk_len >= len &&
 	       address - e->chunk_start <= e->chunk_len - len;
 }
 
-static bool chunk_fill(struct native *e, struct walk *w, uint64_t address)
+uint8_t *native_chunk(struct native *e)
 {
-	struct uw_memory *memory = w->snapshot->space->memory;
-	ssize_t got;
-
 	if (!e->chunk)
-		e->chunk = malloc(NATIVE_CHUNK);
-	if (!e->chunk) {
+		e->chunk = malloc(NATIVE_CHUNK_MAX);
+	if (!e->chunk)
 		e->no_memory = true;
-		return false;
-	}
-	w->deep_read += NATIVE_CHUNK;
-	e->chunk_owner = NULL;
-	got = memory->read(memory, address, e->chunk, NATIVE_CHUNK);
-	/* The last piece of a stack is short, and some readers give all or nothing. */
-	for (size_t len = NATIVE_CHUNK / 2; got <= 0 && len >= 64; len /= 2)
-		got = memory->read(memory, address, e->chunk, len);
-	if (got < 8 || got > NATIVE_CHUNK)
-		return false;
-	e->chunk_owner = w;
-	e->chunk_start = address;
-	e->chunk_len = (uint64_t)got;
-	return true;
+	return e->chunk;
 }
 
-/* The first piece, with the bytes at the seam where they are near: one read for both. */
-static bool chunk_first(struct native *e, struct walk *w, uint64_t address)
+/* All up to the thread's root, where that is known: one read is torn less often than several. */
+static size_t chunk_want(struct native *e, const struct walk *w, uint64_t address)
 {
-	uint64_t from, to;
+	const struct native_root *root = deep_root(e, w);
+	uint64_t left = deep_root_is_of(root, w) && root->sp > address ? root->sp - address : 0;
 
-	if (!deep_window(w, &from, &to))
-		return false;
-	w->seam_from = from;
-	w->seam_to = to;
-	if (address < from || address + 8 - from > NATIVE_CHUNK / 2)
-		return deep_matches(w, from, to) && chunk_fill(e, w, address);
-	if (chunk_fill(e, w, from) && chunk_has(e, w, from, to - from) &&
-	    deep_same(w, from, to, e->chunk))
-		return true;
-	e->chunk_owner = NULL;
-	w->deep_read = 0; /* nothing was used */
-	return false;
+	return min_u64(max_u64(left, NATIVE_CHUNK), NATIVE_CHUNK_MAX);
 }
 
 /* ns */
@@ -112,6 +99,59 @@ static uint64_t since_sample(const struct native *e, const struct walk *w)
 	return now - min_u64(now, w->snapshot->time);
 }
 
+static void note_read(const struct native *e, const struct walk *w)
+{
+	if (w->snapshot->time && !w->res->read_after_us)
+		w->res->read_after_us =
+			(uint32_t)max_u64(min_u64(since_sample(e, w) / 1000, UINT32_MAX), 1);
+}
+
+static bool chunk_fill(struct native *e, struct walk *w, uint64_t address)
+{
+	struct uw_memory *memory = w->snapshot->space->memory;
+	size_t want = chunk_want(e, w, address);
+	ssize_t got;
+
+	if (!native_chunk(e))
+		return false;
+	w->deep_read += want;
+	w->seam_checked = false;
+	e->chunk_owner = NULL;
+	got = memory->read(memory, address, e->chunk, want);
+	/* The last piece of a stack is short, and some readers give all or nothing. */
+	for (size_t len = want / 2; got <= 0 && len >= 64; len /= 2)
+		got = memory->read(memory, address, e->chunk, len);
+	if (got < 8 || (size_t)got > want)
+		return false;
+	note_read(e, w);
+	e->chunk_owner = w;
+	e->chunk_start = address;
+	e->chunk_len = (uint64_t)got;
+	return true;
+}
+
+/* The first piece, with the bytes at the seam where they are near, and the same bytes once more right behind it: what the
+ * thread does later does not matter. */
+static bool chunk_first(struct native *e, struct walk *w, uint64_t address)
+{
+	uint64_t from, to;
+
+	if (!deep_window(w, &from, &to))
+		return false;
+	w->seam_from = from;
+	w->seam_to = to;
+	if (address < from || address + 8 - from > NATIVE_CHUNK / 2)
+		w->seam_checked = chunk_fill(e, w, address) && deep_matches(w, from, to);
+	else
+		w->seam_checked = chunk_fill(e, w, from) && chunk_has(e, w, from, to - from) &&
+				  deep_same(w, from, to, e->chunk) && deep_matches(w, from, to);
+	if (w->seam_checked)
+		return true;
+	e->chunk_owner = NULL;
+	w->deep_read = 0; /* nothing was used */
+	return false;
+}
+
 /* Reads the piece that has the bytes at @address. */
 static bool chunk_read(struct native *e, struct walk *w, uint64_t address)
 {
@@ -120,9 +160,6 @@ static bool chunk_read(struct native *e, struct walk *w, uint64_t address)
 	if (w->deep_read)
 		return chunk_fill(e, w, address);
 	w->deep_failed = !chunk_first(e, w, address);
-	if (!w->deep_failed && w->snapshot->time)
-		w->res->read_after_us =
-			(uint32_t)max_u64(min_u64(since_sample(e, w) / 1000, UINT32_MAX), 1);
 	return !w->deep_failed;
 }
 
@@ -211,18 +248,6 @@ void native_deep_seam(struct native *e, struct walk *w, uint64_t from)
 		tail_add(e->tail, w->sp, w->frames[w->n - 1]);
 }
 
-static struct native_root *deep_root(struct native *e, const struct walk *w)
-{
-	uint64_t key = (uint64_t)w->snapshot->space->key << 32 | w->snapshot->thread;
-
-	return &e->roots[hash_u64(key) % NATIVE_ROOTS];
-}
-
-static bool deep_root_is_of(const struct native_root *root, const struct walk *w)
-{
-	return root->thread == w->snapshot->thread && root->key == w->snapshot->space->key;
-}
-
 /* A walk within its copy has reached the root. */
 static void deep_note_root(struct native *e, const struct walk *w)
 {
@@ -267,7 +292,8 @@ static bool deep_holds(struct native *e, struct walk *w)
 		;
 	else if (res->outcome != UW_WHOLE || !deep_root_holds(e, w))
 		return false;
-	return (!w->seam_to || deep_matches(w, w->seam_from, w->seam_to)) && deep_calls_hold(e, w);
+	return (!w->seam_to || w->seam_checked || deep_matches(w, w->seam_from, w->seam_to)) &&
+	       deep_calls_hold(e, w);
 }
 
 /* ---- frames that are kept ----
@@ -275,6 +301,8 @@ static bool deep_holds(struct native *e, struct walk *w)
  * What a thread has proved beyond its copy is kept, from the deepest such stack.  A later copy that ends in a
  * frame of it, at the same stack pointer with the same return address, has the same callers, unless the thread
  * has returned and called in between: they are joined as guesses. */
+
+enum { TAIL_DEEPER = 4096 /* bytes, to be worth a new tail */ };
 
 static struct native_tail *tail_find(struct native *e, const struct walk *w)
 {
@@ -293,16 +321,42 @@ static uint32_t tail_step(const struct native_tail *t, uint64_t sp, uint64_t fra
 	return at < t->n && uw_frame_pc(t->steps[at].frame) == uw_frame_pc(frame) ? at : t->n;
 }
 
-/* The walk's frames beyond its copy are proved: keeps them, in place of the frames of a stack that was not as
- * deep, or had other frames. */
+/* Adds the frames of the copy itself, from the first plain one on, by a second walk.  One that fails adds none. */
+static void tail_add_copy(struct native *e, const struct walk *w, struct native_tail *t)
+{
+	struct native_trail_step step = {.sp = w->plain_sp, .bp = w->plain_bp}, next;
+	uint32_t n = w->seam > w->plain_n ? w->seam - w->plain_n : 0;
+
+	if (!n || n > UW_MAX_FRAMES - t->n || w->machine->link)
+		return;
+	memmove(t->steps + n, t->steps, t->n * sizeof(t->steps[0]));
+	t->n += n;
+	for (uint32_t i = 0; i < n; i++, step = next) {
+		uint32_t frame = w->plain_n - 1 + i;
+
+		step.frame = w->frames[frame];
+		t->steps[i] = (struct native_tail_step){step.sp, step.frame};
+		if (native_trail_step(e, w, &step, &next) == 1 &&
+		    walk_word(w, next.sp - 8) == uw_frame_pc(w->frames[frame + 1]))
+			continue;
+		t->n -= n;
+		memmove(t->steps, t->steps + n, t->n * sizeof(t->steps[0]));
+		return;
+	}
+}
+
+/* The walk's frames beyond its copy are proved: keeps them with those in it, in place of the frames of a stack that was
+ * not as deep, or had other frames. */
 static void tail_keep(struct native *e, const struct walk *w)
 {
 	struct native_tail *old = tail_find(e, w), *new = e->tail;
 	size_t at = 0;
 
 	if (e->tail_owner != w || new->n < 2 || !w->snapshot->thread || !w->snapshot->space->key ||
-	    (old && tail_step(old, new->steps[0].sp, new->steps[0].frame) < old->n))
+	    (old && old->steps[0].sp <= w->plain_sp + TAIL_DEEPER &&
+	     tail_step(old, new->steps[0].sp, new->steps[0].frame) < old->n))
 		return;
+	tail_add_copy(e, w, new);
 	for (size_t i = 1; i < NATIVE_TAILS; i++) /* a free place, or the least recently used */
 		if (e->tails[at] && (!e->tails[i] || e->tails[i]->used < e->tails[at]->used))
 			at = i;
@@ -316,16 +370,30 @@ static void tail_keep(struct native *e, const struct walk *w)
 	new->used = ++e->tails_used;
 }
 
-/* The walk has ended at the end of its copy, in the frame pushed last, with the stack pointer @sp. */
-static void tail_join(struct native *e, struct walk *w, uint64_t sp)
+/* The first step of @t that is a caller of the frame pushed last, which has the stack pointer @sp, and whose caller begins
+ * at @cfa (0: not known).  t->n: none. */
+static uint32_t tail_caller(struct native *e, struct walk *w, const struct native_tail *t,
+			    uint64_t sp, uint64_t cfa)
+{
+	uint32_t at = tail_step(t, sp, w->frames[w->n - 1]);
+
+	if (at < t->n)
+		return at + 1;
+	at = cfa ? native_step_at(&t->steps[0].sp, sizeof(t->steps[0]), t->n, cfa) : t->n;
+	/* The function in that place may have called another one. */
+	return at < t->n && calls_this(e, w, uw_frame_pc(t->steps[at].frame)) ? at : t->n;
+}
+
+/* The walk has ended at the end of its copy, in the frame pushed last: as tail_caller(). */
+static void tail_join(struct native *e, struct walk *w, uint64_t sp, uint64_t cfa)
 {
 	struct native_tail *t = tail_find(e, w);
-	uint32_t at = t && w->n ? tail_step(t, sp, w->frames[w->n - 1]) : 0;
+	uint32_t at = t && w->n ? tail_caller(e, w, t, sp, cfa) : 0;
 
-	if (!t || !w->n || at + 1 >= t->n || t->n - at - 1 > w->max - w->n)
+	if (!t || !w->n || at >= t->n || t->n - at > w->max - w->n)
 		return;
 	t->used = ++e->tails_used;
-	for (uint32_t i = at + 1; i < t->n; i++)
+	for (uint32_t i = at; i < t->n; i++)
 		w->frames[w->n++] = t->steps[i].frame | UW_FRAME_GUESSED;
 	w->res->completed = true;
 	e->stats.completed_stacks++;
@@ -369,12 +437,14 @@ static void deep_cut(struct native *e, struct walk *w)
 
 void native_deep_settle(struct native *e, struct walk *w)
 {
-	uint64_t sp = w->seam ? w->seam_sp : w->sp;
+	uint64_t sp = w->seam ? w->seam_sp : w->sp, cfa = w->seam ? 0 : w->far_cfa;
 
 	if (w->res->outcome == UW_PENDING)
 		return;
 	if (!w->seam)
 		deep_note_root(e, w);
+	if (w->seam && e->tail_owner == w && e->tail->n > 1)
+		cfa = e->tail->steps[1].sp;
 	if (w->seam && w->deep_read && !deep_holds(e, w))
 		deep_cut(e, w);
 	else if (w->seam && w->deep_read && is_late(e, w))
@@ -383,5 +453,5 @@ void native_deep_settle(struct native *e, struct walk *w)
 	else if (w->seam && w->res->outcome == UW_WHOLE && !w->res->completed)
 		tail_keep(e, w);
 	if (is_cut(w->res) && w->n <= (w->seam ? w->seam : w->n))
-		tail_join(e, w, sp);
+		tail_join(e, w, sp, cfa);
 }

@@ -267,9 +267,7 @@ static bool hole_scan_file(struct native *e, const struct uw_image *image, struc
 	}
 	if (image->fd < 0)
 		return false;
-	if (!e->chunk)
-		e->chunk = malloc(NATIVE_CHUNK);
-	if (!e->chunk)
+	if (!native_chunk(e))
 		return false;
 	e->hole_files = HOLE_FILES_MAX - left;
 	e->chunk_owner = NULL;

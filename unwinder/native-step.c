@@ -520,6 +520,7 @@ static enum step native_far(struct native *e, struct walk *w, rule_t rule)
 			return walk_end(w, UW_FAILED, UW_NO_PROGRESS, cfa);
 		if (!native_word(e, w, cfa - 8, &ra) &&
 		    !(native_same_frame(e, w, cfa - 8) && native_word(e, w, cfa - 8, &ra))) {
+			w->far_cfa = cfa;
 			native_hole_cross(e, w, cfa);
 			return STEP_ENDED;
 		}

@@ -510,6 +510,7 @@ static inline __attribute__((always_inline)) bool walk_begin(struct native *e, s
 	w->deep_read = 0;
 	w->deep_failed = false;
 	w->seam = 0;
+	w->far_cfa = 0;
 	w->full_at = 0;
 	w->n_open = 0;
 	w->n_methods = 0;
@@ -748,7 +749,7 @@ static void native_stats(const struct uw_engine *engine, struct uw_engine_stats 
 	ret_stats->cies_read = e->cies.cies_read;
 	ret_stats->fdes_read = e->cies.fdes_read;
 	ret_stats->cache_bytes += 2 * RULE_CACHE_ENTRIES * sizeof(struct rule_entry) + sizeof(*e) +
-				  (e->chunk ? NATIVE_CHUNK : 0);
+				  (e->chunk ? NATIVE_CHUNK_MAX : 0);
 }
 
 const struct uw_engine_ops uw_native_ops = {

@@ -21,7 +21,8 @@
 #include "unwinder/expression.h"
 
 enum {
-	NATIVE_CHUNK = 64 << 10, /* process memory is read in pieces of this size */
+	NATIVE_CHUNK = 64 << 10,    /* process memory is read in pieces of this size */
+	NATIVE_CHUNK_MAX = 1 << 20, /* where the root of the thread is known */
 	NATIVE_DEEP_MAX = 8 << 20,
 	NATIVE_OVERLAP = 256,
 	NATIVE_ROOM_MAX =
@@ -41,7 +42,7 @@ enum { NATIVE_USERS = 256, NATIVE_ROOTS = 256 };
 
 enum { NATIVE_TAILS = 16 };
 
-/* The frames that a thread had beyond its copy, with their stack pointers, ascending, the last is the root
+/* The frames that a thread had in its copy and beyond it, with their stack pointers, ascending, the last is the root
  * (native-deep.c). */
 struct native_tail {
 	uint32_t thread, key;
@@ -160,6 +161,8 @@ struct walk {
 	uint32_t seam;		     /* frames that come from the copy; 0: all */
 	uint64_t seam_sp;	     /* of the last such frame */
 	uint64_t seam_from, seam_to; /* addresses of the bytes that were compared; to 0: none */
+	bool seam_checked;	     /* ... again, after the last read */
+	uint64_t far_cfa; /* x86-64: begin of the caller that could not be read; 0: none */
 	/* Frames of JIT code whose address follows no call (native-guess.c). */
 	uint32_t n_open;
 	uint32_t open_first, open_last; /* their numbers, from 1 */
@@ -207,7 +210,7 @@ struct native {
 	/* The piece of stack that was read last from the process, for one walk. */
 	const struct walk *chunk_owner;
 	uint64_t chunk_start, chunk_len;
-	uint8_t *chunk; /* NATIVE_CHUNK; allocated at first use */
+	uint8_t *chunk; /* native_chunk() */
 };
 
 enum step {
@@ -295,6 +298,8 @@ bool native_has_code(const struct walk *w, uint64_t address);
 /* ---- native-deep.c ---- */
 /* @len bytes at @address of the walk's stack: from the copy, else from the process.  Leaves the walk's result. */
 bool native_bytes(struct native *e, struct walk *w, uint64_t address, void *to, size_t len);
+/* NATIVE_CHUNK_MAX bytes for what is read; NULL: no memory. */
+uint8_t *native_chunk(struct native *e);
 /* The walk stands on a frame whose return address is at @ra_at, outside the copy, and the process no
  * longer has the bytes of the copy.  x86-64: is that frame still there?  true: its words can be
  * read. */

@@ -49,7 +49,7 @@ struct unwind_stage {
 	struct uw_engine *engine;
 	pthread_t thread;
 	bool started, draining;
-	_Atomic bool stop;
+	_Atomic bool stop, hurry;
 	_Atomic uint64_t n_parked_ever;
 
 	struct park park;
@@ -487,7 +487,8 @@ static void publish(struct unwind_stage *s, bool wake)
 {
 	byte_queue_publish(s->out);
 	/* Main reads the queue at its next tick or watermark anyway; it is woken early only when a
-	 * request or a half-full queue needs it. */
+	 * request or a half-full queue needs it, or before the next sample comes. */
+	wake |= atomic_load_explicit(&s->hurry, memory_order_relaxed) && byte_queue_used(s->out);
 	if (wake || byte_queue_used(s->out) > s->out->size / 2)
 		waker_wake(s->out_waker);
 }
@@ -588,6 +589,11 @@ struct unwind_stage *unwind_stage_free(struct unwind_stage *s)
 	free(s->parked);
 	free(s);
 	return NULL;
+}
+
+void unwind_stage_hurry(struct unwind_stage *s, bool on)
+{
+	atomic_store_explicit(&s->hurry, on, memory_order_relaxed);
 }
 
 uint64_t unwind_stage_parked(const struct unwind_stage *s)

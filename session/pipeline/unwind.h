@@ -40,4 +40,6 @@ struct unwind_stage *unwind_stage_free(struct unwind_stage *stage);
 /* CPU time of its thread, ns. */
 uint64_t unwind_stage_cpu_ns(const struct unwind_stage *stage);
 /* Samples parked since the start (any thread, a snapshot). */
+/* @on: each batch of outcomes wakes main.  Else main emits a long stack while the unwinder waits to begin the next one. */
+void unwind_stage_hurry(struct unwind_stage *stage, bool on);
 uint64_t unwind_stage_parked(const struct unwind_stage *stage);

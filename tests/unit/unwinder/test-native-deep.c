@@ -210,6 +210,70 @@ static void test_joined(void **state)
 	assert_cut(f);
 }
 
+/* A later copy ends where the proved stack's copy had a frame. */
+static void test_joined_in_copy(void **state)
+{
+	enum { SHORT = 32 };
+	struct fixture *f = *state;
+
+	deep(f, 81);
+	run_deep(f);
+	assert_result(f, UW_WHOLE, UW_OK, ALL + 1);
+	moving.gone_after = 1;
+	f->snapshot.stack_len = SHORT * 8;
+	run_deep(f);
+	assert_result(f, UW_WHOLE, UW_OK, ALL + 1);
+	assert_true(f->res.completed);
+	assert_marked(f, 1 + SHORT / FRAME);
+	/* A stack that is not as deep takes nothing away: the first is joined as before. */
+	deep(f, 81);
+	f->regs[UW_X86_SP] = SP + 8 * FRAME * 8;
+	f->snapshot.stack = (uint8_t *)&f->stack[8 * FRAME];
+	run_deep(f);
+	assert_result(f, UW_WHOLE, UW_OK, ALL + 1 - 8);
+	assert_false(f->res.completed);
+	deep(f, 81);
+	moving.gone_after = 1;
+	f->regs[UW_X86_SP] = SP;
+	f->snapshot.stack = (uint8_t *)f->stack;
+	f->snapshot.stack_len = SHORT * 8;
+	run_deep(f);
+	assert_result(f, UW_WHOLE, UW_OK, ALL + 1);
+}
+
+/* A copy that ends inside a frame: its caller is where a proved stack had a caller of the same function. */
+static void test_joined_by_cfa(void **state)
+{
+	enum { AT = COPIED + 21 }; /* the word with the address in the caller */
+	static const int32_t to_small = (int32_t)SMALL - (BARE + CALL_AT);
+	struct fixture *f = *state;
+
+	deep(f, 82);
+	f->fake.stack[AT] = BARE + CALL_AT;
+	f->fake.stack[AT + 3] = SMALL + 1; /* BARE has three words */
+	f->fake.stack[AT + 4] = 0;
+	f->fake.stack[AT + 5] = ROOTED + 1;
+	memset(f->fake.bare, 0x90, sizeof(f->fake.bare));
+	f->fake.bare[CALL_AT - 5] = 0xe8;
+	memcpy(&f->fake.bare[CALL_AT - 4], &to_small, sizeof(to_small));
+	run_deep(f);
+	assert_int_equal(f->res.outcome, UW_WHOLE);
+	assert_false(f->res.completed);
+	moving.gone_after = 1;
+	f->regs[UW_X86_SP] = SP + (AT - 1) * 8;
+	f->snapshot.stack = (uint8_t *)&f->stack[AT - 1];
+	f->snapshot.stack_len = 8;
+	run_deep(f); /* in SMALL, not behind its call as before */
+	assert_result(f, UW_WHOLE, UW_OK, 4);
+	assert_true(f->res.completed);
+	assert_marked(f, 1);
+	assert_int_equal(uw_frame_pc(room[1]), BARE + CALL_AT);
+	/* It called another function. */
+	f->fake.bare[CALL_AT - 1] ^= 1;
+	run_deep(f);
+	assert_int_equal(f->res.outcome, UW_CUT);
+}
+
 /* More frames than there is room for, beyond the copy. */
 static void test_bound(void **state)
 {
@@ -231,8 +295,9 @@ static void test_bound(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_proved), TEST(test_torn),   TEST(test_calls),
-		TEST(test_root),   TEST(test_joined), TEST(test_bound),
+		TEST(test_proved),	   TEST(test_torn),	     TEST(test_calls),
+		TEST(test_root),	   TEST(test_joined),	     TEST(test_bound),
+		TEST(test_joined_in_copy), TEST(test_joined_by_cfa),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
