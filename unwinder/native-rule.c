@@ -645,7 +645,7 @@ static enum native_where native_miss_place(struct native *e, const struct walk *
 {
 	enum native_where where;
 
-	if (w->ahead_address == address) {
+	if (address && w->ahead_address == address) {
 		*place = w->ahead;
 		return NATIVE_PLACE;
 	}

@@ -169,11 +169,28 @@ static void test_pending(void **state)
 	free(s);
 }
 
+/* A return address of 1 is looked up at 0, where nothing is: not at the place that an earlier batch found in advance. */
+static void test_address_one(void **state)
+{
+	struct fixture *f = *state;
+	struct stacks *s = stacks_make(f);
+
+	stacks_run(f, s);
+	free(s);
+	fixture_space(f, 6, NULL); /* the mappings of the other one are gone */
+	f->stack[1] = 1;
+	run(f, SMALL);
+	assert_int_equal(f->res.outcome, UW_FAILED);
+	assert_int_equal(f->res.reason, UW_NO_MODULE);
+	assert_int_equal(f->res.stopped_at, 1);
+	assert_int_equal(f->res.n_frames, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_side_by_side), TEST(test_one_for_all), TEST(test_ends),
-		TEST(test_others),	 TEST(test_pending),
+		TEST(test_others),	 TEST(test_pending),	 TEST(test_address_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
