@@ -14,7 +14,7 @@ static void fill_request(struct record_ask *a)
 
 	q->has_version = q->has_machine = q->has_children = q->has_frequency = q->has_period =
 		q->has_stack_bytes = q->has_user_only = q->has_kernel_only = q->has_idle =
-			q->has_clock = q->has_engine = q->has_command = true;
+			q->has_clock = q->has_engine = q->has_command = q->has_max_cpu_ppm = true;
 	q->version = CONTROL_VERSION;
 	q->machine = args->all;
 	q->command = a->pid != 0 && !args->stop_watch;
@@ -32,6 +32,7 @@ static void fill_request(struct record_ask *a)
 	q->clock = (uint32_t)record_clock(args);
 	q->cpus = (char *)(uintptr_t)args->cpus;
 	q->engine = args->unwinder;
+	q->max_cpu_ppm = args->max_cpu_ppm;
 }
 
 int record_ask_open(struct record_ask *a, const struct record_args *args, struct job *job,

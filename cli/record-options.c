@@ -528,7 +528,6 @@ const char *record_args_alone(const struct record_args *args)
 	       : args->flight_bytes	? "--flight-recorder"
 	       : args->ring_bytes	? "--mmap-pages"
 	       : args->no_inline	? "--no-inline"
-	       : args->max_cpu_ppm	? "--max-cpu"
 	       : args->n_more		? "-e twice"
 	       : args->n_tids		? "-t"
 	       : args->off_cpu		? "--off-cpu"

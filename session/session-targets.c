@@ -116,7 +116,9 @@ static void perf_options_of(struct session *s, struct perf_options *o, bool task
 		.n_cpus = so->n_cpus,
 		.tasks = tasks,
 		.watch = tasks && !s->own.wanted && may_sleep(so),
-		.soon = copies && !s->own.wanted && session_may_read_soon(so),
+		/* In a daemon descriptors of tasks are counted by user. */
+		.soon = copies && !(tasks && (s->own.wanted || so->shared)) &&
+			session_may_read_soon(so),
 		.poll = so->poll_ms != 0,
 		.ignore_open_failure = so->ignore_open_failure,
 		.children = so->children,

@@ -192,7 +192,7 @@ static bool is_own(void *recording, uint32_t pid)
 	return policy_owns("", &rec->requester->ids, pid);
 }
 
-/* Each session gets the same part of what its user may use, whatever the others use; 0: no limit. */
+/* Each session gets the same part of what its user may use, whatever the others use, or less as requested; 0: no limit. */
 static uint32_t max_cpu_ppm(const struct recording *rec)
 {
 	const struct policy *p = &rec->all->policy;
@@ -201,6 +201,8 @@ static uint32_t max_cpu_ppm(const struct recording *rec)
 
 	if (!is_root(rec) && p->user_max_cpu)
 		ppm = ppm ? min_u64(ppm, part) : max_u64(part, 1);
+	if (rec->request && rec->request->max_cpu_ppm)
+		ppm = ppm ? min_u64(ppm, rec->request->max_cpu_ppm) : rec->request->max_cpu_ppm;
 	return (uint32_t)ppm;
 }
 

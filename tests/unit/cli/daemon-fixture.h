@@ -116,6 +116,8 @@ static inline void fake_deny_with_request(struct control_stream *s)
 	buffer_printf(&text, "; user %d kernel %d idle %d clock %u cpus %s engine %u", q->user_only,
 		      q->kernel_only, q->idle, q->clock, q->cpus ? q->cpus : "-", q->engine);
 	buffer_printf(&text, "; note %s needed %d", q->note ? q->note : "-", q->kernel_needed);
+	if (q->max_cpu_ppm)
+		buffer_printf(&text, "; max-cpu %u", q->max_cpu_ppm);
 	fake_say_bytes(s, CONTROL_DENIED, text.data, text.len);
 	buffer_deinit(&text);
 }

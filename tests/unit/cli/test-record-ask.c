@@ -68,13 +68,14 @@ static void test_all_options(void **state)
 	args.clock = 3; /* realtime */
 	args.cpus = "0-3,8";
 	args.unwinder = 2;
+	args.max_cpu_ppm = 5000;
 	assert_int_equal(open_ask(fake_deny_with_request, "", true), ASK_RUN_DENIED);
 	assert_string_equal(
 		ask.run.why,
 		"v3 machine 0 command 0 children 1 pids 7 4711"
 		"; event sched:sched_switch filter prev_pid == 1 hz 0 period 5 stack 8192"
 		"; user 1 kernel 0 idle 1 clock 0 cpus 0-3,8 engine 2"
-		"; note  needed 1");
+		"; note  needed 1; max-cpu 5000");
 }
 
 /* The command waits as a child of ours, whose pid is all that is asked for; -p has no part in it. */
