@@ -53,24 +53,44 @@ static uint32_t rows_wanted(const struct top_view *view)
 	return rows > HEAD_ROWS ? (uint32_t)(rows - HEAD_ROWS) : 1;
 }
 
-/* The first line.  Losses are counted since the previous interval, whether or not that was shown. */
+/* "1,200 lost in the kernel's rings": what is lost, in words or (@brief) as short as possible. */
+static void add_losses(char *to, size_t room, uint64_t lost, uint64_t dropped, bool brief)
+{
+	size_t len = strlen(to);
+	char number[32];
+
+	if (lost)
+		len += (size_t)snprintf(to + len, room - len,
+					brief ? ", %s lost" : ", %s lost in the kernel's rings",
+					text_count(lost, number));
+	if (dropped && len < room)
+		(void)snprintf(to + len, room - len,
+			       brief ? ", %s packets lost"
+				     : ", more than there is room for: %s packets left out",
+			       text_count(dropped, number));
+}
+
+/* The first line, in each length.  Losses are counted since the previous interval, whether or not that was shown. */
 static void make_head(struct top_view *view, const struct top_state *state)
 {
 	const struct top_state *before = &view->before;
-	uint64_t dropped = state->dropped + view->sink->dropped, n = view->profile.n_samples;
-	char number[32], *to = view->head;
-	size_t room = sizeof(view->head), len;
+	uint64_t lost = state->lost > before->lost ? state->lost - before->lost : 0,
+		 dropped = state->dropped + view->sink->dropped, n = view->profile.n_samples;
+	char number[32];
 
-	len = (size_t)snprintf(to, room, "%s sample%s in %.1f s (%.100s)", text_count(n, number),
-			       n == 1 ? "" : "s", state->duration_s - before->duration_s,
-			       state->event);
-	if (state->lost > before->lost)
-		len += (size_t)snprintf(to + len, room - len, ", %s lost in the kernel's rings",
-					text_count(state->lost - before->lost, number));
-	if (dropped > before->dropped)
-		(void)snprintf(to + len, room - len,
-			       ", more than there is room for: %s packets left out",
-			       text_count(dropped - before->dropped, number));
+	dropped = dropped > before->dropped ? dropped - before->dropped : 0;
+	for (size_t i = 0; i < TOP_HEADS; i++) {
+		(void)snprintf(view->heads[i], sizeof(view->heads[i]), "%s sample%s in %.1f s",
+			       text_count(n, number), n == 1 ? "" : "s",
+			       state->duration_s - before->duration_s);
+		if (i < TOP_HEADS - 1) {
+			size_t len = strlen(view->heads[i]);
+
+			(void)snprintf(view->heads[i] + len, sizeof(view->heads[i]) - len,
+				       " (%.100s)", state->event);
+		}
+		add_losses(view->heads[i], sizeof(view->heads[i]), lost, dropped, i > 0);
+	}
 }
 
 static struct profile take_profile(struct profile *profile)
@@ -88,14 +108,33 @@ static void finish_interval(struct top_view *view, const struct top_state *state
 	view->before.dropped += view->sink->dropped;
 }
 
-/* The first line, with a hint about the keys if the line has room. */
+/* A line of one text in a frame, "callers of main (Esc: back)": the text is cut so that the line fits. */
+static void print_fitted(const char *before, const char *text, const char *after)
+{
+	_cleanup_(buffer_deinit) struct buffer clean = {0}, fit = {0};
+	size_t columns = (size_t)terminal_columns(), frame = strlen(before) + strlen(after);
+
+	text_clean(&clean, text);
+	(void)text_fit(&fit, (const char *)clean.data, clean.len,
+		       !columns		 ? SIZE_MAX / 4
+		       : columns > frame ? columns - frame
+					 : 0);
+	(void)printf("%s%.*s%s\n", before, (int)fit.len, fit.len ? (const char *)fit.data : "",
+		     after);
+}
+
+/* The first line in the longest form that fits, with a hint about the keys if there is room. */
 static void print_head(const struct top_view *view)
 {
 	static const char *const hints[] = {"  h: help", "  paused"};
+	size_t columns = (size_t)terminal_columns(), i = 0;
 	const char *hint = view->keys ? hints[view->paused] : "";
-	bool fits = strlen(view->head) + strlen(hint) <= (size_t)terminal_columns();
 
-	(void)printf("%s%s\n", view->head, fits ? hint : "");
+	while (columns && i < TOP_HEADS - 1 && strlen(view->heads[i]) > columns)
+		i++;
+	if (strlen(view->heads[i]) + strlen(hint) > columns)
+		hint = "";
+	print_fitted("", view->heads[i], hint);
 }
 
 /* Of waits only `perfwind report` has rows. */
@@ -121,9 +160,9 @@ static void print_help(const struct top_view *view)
 static void print_choice(const struct top_view *view)
 {
 	if (view->callers[0])
-		(void)printf("callers of %s (Esc: back)\n", view->callers);
+		print_fitted("callers of ", view->callers, " (Esc: back)");
 	else if (view->typing || view->filter[0])
-		(void)printf("filter: %s%s\n", view->filter, view->typing ? "_" : " (Esc: all)");
+		print_fitted("filter: ", view->filter, view->typing ? "_" : " (Esc: all)");
 }
 
 static int draw_rows(struct top_view *view)
@@ -263,41 +302,51 @@ static void print_total(const struct top_view *view, uint32_t index)
 	buffer_printf(&line, "  %.*s%s%s", (int)(module - text), text, module[1] ? "  " : "",
 		      module + 1);
 	buffer_append(&line, "", 1);
-	if (!line.bad) {
-		_cleanup_(buffer_deinit) struct buffer clean = {0}, fit = {0};
-		size_t columns = (size_t)terminal_columns();
-
-		text_clean(&clean, (const char *)line.data);
-		(void)text_fit(&fit, (const char *)clean.data, clean.len,
-			       columns ? columns : SIZE_MAX / 4);
-		(void)printf("%.*s\n", (int)fit.len, (const char *)fit.data);
-	}
+	if (!line.bad)
+		print_fitted("", (const char *)line.data, "");
 }
 
-int top_view_end(struct top_view *view)
+static int print_totals(const struct top_view *view)
 {
 	_cleanup_(freep) uint32_t *order = NULL;
-	char number[32];
 	uint32_t limit;
 	bool totals;
 
-	if (view->n_intervals < 2)
-		return 0;
 	order = calloc(view->n_totals + 1, sizeof(*order));
 	if (!order)
 		return fail(-ENOMEM);
 	totals = rows_have_totals(view->args->by);
 	limit = rows_wanted(view);
+	if (terminal_rows() && view->args->limit == UINT32_MAX && limit > 1)
+		limit--; /* the line behind the table */
 	for (uint32_t i = 0; i < view->n_totals; i++)
 		order[i] = i;
 	sorted = view;
 	qsort(order, view->n_totals, sizeof(*order), compare_totals);
-	(void)printf("\nwhole run: %s samples in %.1f s\n", text_count(view->whole.count, number),
-		     view->before.duration_s);
+	(void)puts("\nall intervals:");
 	(void)printf("%7s %9s%s  %s\n", totals ? "self %" : "%", "",
 		     totals ? " total %          " : "", report_by_names[view->args->by]);
 	for (size_t i = 0; i < view->n_totals && (!limit || i < limit); i++)
 		print_total(view, order[i]);
+	return 0;
+}
+
+int top_view_end(struct top_view *view)
+{
+	char line[160], number[32];
+	int r = 0;
+
+	if (!view->begun || view->args->once)
+		return 0;
+	if (view->n_intervals > 1 || (view->n_intervals && !view->heads[0][0]))
+		r = print_totals(view);
+	if (r < 0)
+		return r;
+	(void)snprintf(line, sizeof(line), "whole run: %s sample%s in %.1f s",
+		       text_count(view->whole.count, number), view->whole.count == 1 ? "" : "s",
+		       view->before.duration_s);
+	add_losses(line, sizeof(line), view->before.lost, view->before.dropped, true);
+	print_fitted("", line, "");
 	return text_finish(stdout);
 }
 
@@ -333,6 +382,7 @@ int top_view_show(struct top_view *view, const struct top_state *state)
 	if (r < 0)
 		return trace(r);
 	finish_interval(view, state);
+	view->begun = true;
 	return 0;
 }
 
@@ -425,7 +475,7 @@ int top_view_key(struct top_view *view, char key)
 		return 0;
 	}
 	/* During the first interval only the help can be drawn. */
-	return view->head[0] || view->help || was_help ? top_view_draw(view) : 0;
+	return view->heads[0][0] || view->help || was_help ? top_view_draw(view) : 0;
 }
 
 void top_view_failed(int r)
@@ -540,7 +590,7 @@ static int signal_ready(struct loop_source *source, uint32_t events)
 			stop_here();
 		}
 		(void)keys_on(k); /* no effect when they are on (SIGWINCH) */
-		if (k->view->head[0] && !k->view->quit && terminal_rows())
+		if (k->view->heads[0][0] && !k->view->quit && terminal_rows())
 			handle_result(k, top_view_draw(k->view));
 	}
 	return 0;

@@ -33,15 +33,16 @@ struct top_total {
 };
 
 /* The table of one interval: the packets that a memory sink received since the previous one. */
+enum { TOP_HEADS = 3 };
 struct top_view {
 	const struct top_args *args;
-	struct sink *sink;	   /* sink_memory_new(); owned */
-	enum report_by by;	   /* from the options, then changed by keys */
-	struct profile profile;	   /* of the interval on display */
-	char head[256];		   /* the first line of its table */
-	struct top_state before;   /* totals up to and including that interval */
-	struct string_table names; /* of rows so far: "NAME\nMODULE" */
-	struct top_total *totals;  /* by name */
+	struct sink *sink;	    /* sink_memory_new(); owned */
+	enum report_by by;	    /* from the options, then changed by keys */
+	struct profile profile;	    /* of the interval on display */
+	char heads[TOP_HEADS][256]; /* the first line of its table: whole, shorter, shortest */
+	struct top_state before;    /* totals up to and including that interval */
+	struct string_table names;  /* of rows so far: "NAME\nMODULE" */
+	struct top_total *totals;   /* by name */
 	size_t n_totals, room_totals;
 	struct top_total whole; /* of all intervals; its total is not used */
 	uint32_t n_intervals;
@@ -50,6 +51,7 @@ struct top_view {
 	char filter[64];   /* "": none */
 	char callers[512]; /* the function that is shown with its callers; "": the table */
 	bool printed;
+	bool begun;  /* an interval has ended */
 	bool typing; /* keys are text of the filter */
 	bool keys;   /* standard input is read for keys */
 	bool paused; /* new intervals are not shown */
@@ -61,7 +63,8 @@ int top_view_init(struct top_view *view, const struct top_args *args);
 void top_view_deinit(struct top_view *view);
 /* Shows the interval in the sink and clears the sink. */
 int top_view_show(struct top_view *view, const struct top_state *state);
-/* After the last interval, of several: the table of the whole run, by args->by. */
+/* After the last interval: the table of the whole run, by args->by, unless it is the one on display, and a line
+ * "whole run: ...".  Nothing with args->once. */
 int top_view_end(struct top_view *view);
 /* Redraws the same interval, for another width or grouping. */
 int top_view_draw(struct top_view *view);

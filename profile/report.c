@@ -35,7 +35,14 @@ struct report {
 /* WIDE: a terminal where a second column of counts leaves enough for the names.  NARROW: where neither counts nor modules
  * do. */
 #define INLINED " (inlined)"
-enum { MODULE_COLUMNS = 24, NAME_COLUMNS = 16, NARROW = 72, WIDE = 120, FLUSH = 1 << 20 };
+enum {
+	MODULE_COLUMNS = 24,
+	NAME_COLUMNS = 16,
+	THREAD_COLUMNS = 18,
+	NARROW = 72,
+	WIDE = 120,
+	FLUSH = 1 << 20
+};
 #define MAX_TEXT (4ull << 30) /* of a trace below 100 MiB */
 
 /* Writes what is in `out` when it is much, or @all. */
@@ -170,8 +177,8 @@ static void print_row_name(struct report *report, const struct row *row, const s
 		report_name(report, COLOUR_BOLD, row_name(f, by, row, name), names->columns, 0);
 	} else if (by == REPORT_THREAD) {
 		print_id(report, p->threads[row->id].tid);
-		report_name(report, COLOUR_BOLD, fold_thread_name(f, row->id, name), names->columns,
-			    18);
+		report_name(report, COLOUR_BOLD, fold_thread_name(f, row->id, name),
+			    names->columns ? names->pad : 0, names->pad);
 		buffer_append(&report->out, "  ", 2);
 		report_name(report, COLOUR_DIM,
 			    fold_process_name(f, p->threads[row->id].process, name), names->columns,
@@ -226,6 +233,8 @@ static struct names names_of(const struct report *report, const struct rows *row
 
 	if (by == REPORT_FUNCTION)
 		names = longest_names(&report->fold, rows, n);
+	if (by == REPORT_THREAD)
+		names.pad = THREAD_COLUMNS;
 	names.count = max_u64(strlen("samples"), strlen(text_count(report->fold.count, number)));
 	names.total_count = totals && (width <= 0 || width >= WIDE);
 	/* Not on a terminal names are whole, and modules stand under each other as far as that is
@@ -234,7 +243,7 @@ static struct names names_of(const struct report *report, const struct rows *row
 		names.pad = min_u64(names.pad, 48);
 		return names;
 	}
-	if (totals && width < NARROW)
+	if ((totals || by == REPORT_THREAD) && width < NARROW)
 		names.count = 0;
 	left -= (int)(7 + 10 + (names.count ? 1 + names.count : 0)) + 2;
 	if (totals)
@@ -243,6 +252,12 @@ static struct names names_of(const struct report *report, const struct rows *row
 		left -= 11; /* the pid */
 	names.module = width < NARROW ? 0 : min_u64(names.module, MODULE_COLUMNS);
 	left -= by == REPORT_FUNCTION && names.module ? (int)names.module + 2 : 0;
+	if (by == REPORT_THREAD) { /* two names */
+		names.pad = width < NARROW ? NAME_COLUMNS : THREAD_COLUMNS;
+		left -= (int)names.pad + 2;
+		names.columns = (size_t)(left < NAME_COLUMNS / 2 ? NAME_COLUMNS / 2 : left);
+		return names;
+	}
 	names.columns = (size_t)(left < NAME_COLUMNS ? NAME_COLUMNS : left);
 	names.pad = min_u64(names.pad, names.columns);
 	return names;
@@ -287,7 +302,8 @@ static void print_head(struct report *report, const struct names *names)
 	else if (by == REPORT_PROCESS || by == REPORT_PID)
 		n = snprintf(line, sizeof(line), "        pid  process");
 	else
-		n = snprintf(line, sizeof(line), "        tid  %-18s  process", "thread");
+		n = snprintf(line, sizeof(line), "        tid  %-*s  process", (int)names->pad,
+			     "thread");
 	report_colour(report, COLOUR_DIM, line, (size_t)n);
 	buffer_append(&report->out, "\n", 1);
 }
@@ -419,7 +435,7 @@ static void report_deinit(struct report *report)
  *
  * Walked with a stack of its own: a tree is as deep as the deepest stack of calls. */
 
-enum { MIN_NAME = 24, NUMBERS = 7 + 8 + 10 + 11 + 2, INDENT = 3 };
+enum { MIN_NAME = 24, NUMBERS = 7 + 8 + 10 + 2, COUNT = 11, INDENT = 3 };
 
 struct level { /* to be visited */
 	uint32_t node;
@@ -476,13 +492,36 @@ static size_t node_marks(const struct calltree_node *n, char *to, size_t size)
 	return (size_t)snprintf(to, size, "%s", inlined);
 }
 
+/* On a narrow terminal the tree has no counts. */
+static bool has_counts(const struct report *report)
+{
+	return report->options->width <= 0 || report->options->width >= NARROW;
+}
+
+/* Columns for the bars and the name of a node; 0: no limit. */
+static int node_columns(const struct report *report)
+{
+	int width = report->options->width;
+
+	return width <= 0 ? 0 : width - NUMBERS - (has_counts(report) ? COUNT : 0);
+}
+
+/* The bars that leave room for a name: the innermost. */
+static uint32_t bars_shown(const struct report *report, uint32_t indent)
+{
+	int columns = node_columns(report), room = (columns - MIN_NAME) / INDENT;
+
+	if (!columns || indent <= (uint32_t)(room > 0 ? room : 0))
+		return indent;
+	return room > 0 ? (uint32_t)room : 0;
+}
+
 static void print_node_name(struct walk *w, const struct calltree_node *n, uint32_t indent)
 {
 	struct report *report = w->report;
 	const struct fold *f = &report->fold;
-	int width = report->options->width - NUMBERS - (int)(indent * INDENT);
-	size_t columns =
-		report->options->width <= 0 ? 0 : (size_t)(width < MIN_NAME ? MIN_NAME : width);
+	int width = node_columns(report) - (int)(indent * INDENT);
+	size_t columns = !node_columns(report) ? 0 : (size_t)(width < MIN_NAME ? MIN_NAME : width);
 	enum fold_kind kind;
 	char name[32], marks[64];
 	size_t len;
@@ -490,11 +529,12 @@ static void print_node_name(struct walk *w, const struct calltree_node *n, uint3
 	if (n->kind == CALLTREE_PROCESS) {
 		bool many = n->n_processes > 1;
 
-		report_name(report, COLOUR_BOLD, fold_process_name(f, n->id, name), columns, 0);
 		len = (size_t)snprintf(marks, sizeof(marks), " (%s%s)",
 				       many ? text_count(n->n_processes, name)
 					    : text_pid(f->profile->processes[n->id].pid, name),
 				       many ? " processes" : "");
+		report_name(report, COLOUR_BOLD, fold_process_name(f, n->id, name),
+			    columns > len ? columns - len : columns, 0);
 		report_colour(report, COLOUR_DIM, marks, len);
 		return;
 	}
@@ -513,21 +553,24 @@ static void print_node(struct walk *w, uint32_t node, uint32_t indent, bool bran
 {
 	struct report *report = w->report;
 	const struct calltree_node *n = &w->tree.nodes[node];
+	uint32_t shown = bars_shown(report, indent);
 	char number[32];
 
 	report_percent(report, n->weight, report->fold.weight);
 	buffer_printf(&report->out, " %7.2f", text_percent(n->self_weight, report->fold.weight));
 	buffer_printf(&report->out, " %9s",
 		      text_weight(n->weight, report->fold.profile->weight_unit, number));
-	buffer_printf(&report->out, " %10s  ", text_count(n->count, number));
-	for (uint32_t i = 0; i < indent; i++) {
+	if (has_counts(report))
+		buffer_printf(&report->out, " %10s", text_count(n->count, number));
+	buffer_append(&report->out, "  ", 2);
+	for (uint32_t i = indent - shown; i < indent; i++) {
 		const char *mark = w->bars.data[i] ? "│  " : "   ";
 
 		if (branch && i + 1 == indent)
 			mark = last ? "└─ " : "├─ ";
 		report_colour(report, COLOUR_DIM, mark, strlen(mark));
 	}
-	print_node_name(w, n, indent);
+	print_node_name(w, n, shown);
 	buffer_append(&report->out, "\n", 1);
 	w->n_printed++;
 }
@@ -625,8 +668,9 @@ static int report_tree(struct report *report)
 	r = tree_init(&w.tree, &report->fold, report->options, w.least);
 	if (r < 0)
 		return trace(r);
-	n = snprintf(head, sizeof(head), "total %%  self %% %9s    samples  %s\n",
-		     unit_name(report), report->options->callers ? "called by" : "call");
+	n = snprintf(head, sizeof(head), "total %%  self %% %9s%s  %s\n", unit_name(report),
+		     has_counts(report) ? "    samples" : "",
+		     report->options->callers ? "called by" : "call");
 	report_colour(report, COLOUR_DIM, head, (size_t)n);
 	r = walk_tree(&w);
 	if (r < 0)
@@ -634,7 +678,10 @@ static int report_tree(struct report *report)
 	if (w.more)
 		buffer_printf(
 			&report->out,
-			"... and more (--limit 0 shows all, --min-percent leaves out the light)\n");
+			report->options->cursor
+				? "... and more\n"
+				: "... and more (--limit 0 shows all, --min-percent leaves out "
+				  "the light)\n");
 	return w.bars.bad ? fail(-ENOMEM) : 0;
 }
 

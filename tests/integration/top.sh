@@ -34,7 +34,7 @@ check once-plain sh -c "! grep -q '$(printf '\033')' '$TMP/once.out'"
 top by-thread --once -i 1 -b thread -p $target
 check by-thread sh -c "grep -q ' worker-2  *threads' '$TMP/by-thread.out'"
 if is_root; then
-	top all --once -i 1 -b process -n 0 -a
+	top all --once -i 1 -b pid -n 0 -a
 	check all-process grep -qE " $target +threads$" "$TMP/all.out"
 else
 	skip all-process "the whole machine needs root"
@@ -43,7 +43,8 @@ fi
 # Several intervals of a command: each a table of its own, with names in each; the command's end and status are ours.
 top command -i 0.4 -n 5 -- "$PROGRAMS/recursion" 2
 check command-status [ $? = 0 ]
-check command-whole-run grep -q "^whole run: " "$TMP/command.out"
+ends_on() { [ "$(tail -n 1 "$TMP/$1.out" | sed -E 's/[0-9]+([.,][0-9]+)*/N/g')" = "$2" ] || { tail -n 3 "$TMP/$1.out"; return 1; }; }
+check command-whole-run ends_on command "whole run: N samples in N s"
 check command-tables [ "$(tables command)" -ge 3 ]
 check command-first first command ' burn +recursion$'
 check command-rows sh -c "! awk '/samples? in/ { n = 0 } /%/ { n = 0; next } /^ *[0-9.]+ .*[a-z]/ { n++ } n > 6 { exit 1 }' '$TMP/command.out' | grep ."
@@ -78,9 +79,9 @@ if command -v script >/dev/null; then
 	fits() {
 		"$PYTHON" - "$TMP/terminal.out" <<'PY'
 import re, sys
-text, _, whole_run = open(sys.argv[1]).read().partition("\nwhole run: ")
+text, _, whole_run = open(sys.argv[1]).read().partition("\nall intervals:\n")
 screens = text.split("\033[H\033[2J")[1:]
-assert max(map(len, whole_run.split("\n"))) <= 60, whole_run
+assert max(map(len, whole_run.split("\n"))) <= 60 and whole_run.split("\n")[-2].startswith("whole run: "), whole_run
 for screen in screens:
     lines = re.sub("\033\\[[0-9;]*m", "", screen).rstrip("\n").split("\n")
     assert len(lines) <= 11 and max(map(len, lines)) <= 60, lines

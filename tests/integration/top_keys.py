@@ -20,11 +20,12 @@ PATIENCE = 20
 class Top:
     """In a session and a foreground process group of its own, as a shell makes them; we stay the parent."""
 
-    def __init__(self, *options, rows=20):
+    def __init__(self, *options, rows=20, columns=100):
         self.master, self.slave = pty.openpty()
+        self.columns = columns
         self.resize(rows)
         self.before = termios.tcgetattr(self.slave)
-        self.text = ""
+        self.text = self.all = ""
         ready, go = os.pipe()
         self.pid = os.fork()
         if not self.pid:
@@ -53,7 +54,7 @@ class Top:
         os.read(ready, 1)
 
     def resize(self, rows):
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 100, 0, 0))
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, self.columns, 0, 0))
 
     def foreground(self):
         return os.tcgetpgrp(self.master)
@@ -63,7 +64,9 @@ class Top:
 
     def read(self, wait):
         if select.select([self.master], [], [], wait)[0]:
-            self.text += os.read(self.master, 65536).decode(errors="replace")
+            text = os.read(self.master, 65536).decode(errors="replace")
+            self.text += text
+            self.all += text
 
     def until(self, regex, patience=PATIENCE):
         """Reads until it stands in what came since the last time; that is taken away."""
@@ -82,6 +85,12 @@ class Top:
 
     def is_as_before(self):
         assert termios.tcgetattr(self.slave) == self.before, "the terminal is not what it was"
+
+    def fits(self):
+        """No line of a table, and none behind the last table, is longer than the terminal is wide."""
+        shown = self.all.partition(CLEAR)[2].replace(CLEAR, "\n")
+        lines = [line for line in re.split("[\r\n]+", shown) if len(line) > self.columns]
+        assert not lines, lines
 
     def over(self):
         os.kill(self.pid, signal.SIGKILL)
@@ -151,6 +160,74 @@ def opens_callers(top):
     top.until("<ended 0>")
 
 
+def quits_at_once(top):
+    """During the first interval, of an hour."""
+    top.press("h")
+    top.until("returns to the table")
+    top.press("q")
+    top.until(r"\nwhole run: [\d,]+ samples? in [\d.]+ s\r\n<ended 0>")
+
+
+def totals(screen):
+    """The column of totals: the second number with a point."""
+    return [float(m[1]) for m in re.finditer(r"\n *[\d.]+ +(?:0|[\d.]+ \w+) +\d+ +([\d.]+) ", screen)]
+
+
+def sorts(top):
+    """By total: the columns are all that there is to see of it."""
+    table(top)
+    top.press(" ")
+    top.until("paused")
+    top.press("t")
+    top.press("q")
+    column = totals(top.until(re.escape(CLEAR) + r"([^\033]*)\r\nall intervals:")[1])
+    assert len(column) > 3 and column == sorted(column, reverse=True), column
+    top.until(r"whole run: [^\r\n]*\r\n<ended 0>")
+
+
+def scrolls(top):
+    """Eight rows have four functions; the fifth of the five that the program has is one more."""
+    top.resize(8)
+    top.until(r"> burn [^\033]*and [\d,]+ more\r\n")
+    top.press(" ")
+    top.until("paused")
+    top.press("\033[B" * 4)
+    top.until(re.escape(CLEAR) + r"(?:(?!burn)[^\033])*> (?!burn)\w")
+    top.press("\033[6~\033[5~\033[5~")
+    top.until(r"> burn ")
+    top.press("q")
+    top.until("<ended 0>")
+
+
+def fits_60(top):
+    """All that can be shown, each in turn."""
+    table(top)
+    for _ in range(7):
+        top.press("s")
+        table(top)
+    top.press("S")
+    table(top)
+    for _ in range(4):
+        top.press("t")
+        table(top)
+    top.press("h")
+    top.until("returns to the table")
+    top.press("x")
+    table(top)
+    top.press("/" + "long-" * 20)
+    top.until(r"filter: [^\r\n]*_\r\n")
+    top.press("\r")
+    top.until(r"filter: [^\r\n]*\(Esc: all\)\r\n")
+    top.press("\033")
+    table(top)
+    top.press("/burn\r")
+    top.until(r"filter: burn \(Esc: all\)[^\033]*> burn\r\n")
+    top.press("\r")
+    top.until(r"callers of burn \(Esc: back\)\r\ntotal %  self % +time  called by\r\n")
+    top.press("q")
+    top.until(r"all intervals:.*\r\nwhole run: [\d,]+ samples in [\d.]+ s\r\n<ended 0>")
+
+
 def resizes(top):
     table(top)
     top.press(" ")
@@ -192,6 +269,10 @@ def interrupts(top):
 CASES = {
     "keys-quit": (quits, ["-i", "0.3"]),
     "keys-pause": (pauses, ["-i", "0.2"]),
+    "keys-quit-at-once": (quits_at_once, ["-i", "3600"]),
+    "keys-sort": (sorts, ["-i", "0.5", "-n", "0"]),
+    "keys-scroll": (scrolls, ["-i", "0.5"]),
+    "keys-fits-60": (fits_60, ["-i", "0.3"]),
     "keys-rows": (chooses_rows, ["-i", "0.5"]),
     "keys-help": (helps, ["-i", "0.3"]),
     "keys-callers": (opens_callers, ["-i", "0.3"]),
@@ -205,10 +286,11 @@ CASES = {
 }
 
 for name, (case, options) in CASES.items():
-    top = Top(*options)
+    top = Top(*options, columns=60 if name.endswith("60") else 100)
     try:
         case(top)
         top.is_as_before()
+        top.fits()
         print("ok", name, flush=True)
     except (AssertionError, OSError) as e:
         print("not ok %s: %s" % (name, repr(e)[:400]), flush=True)

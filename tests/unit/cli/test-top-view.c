@@ -150,15 +150,15 @@ static void test_damage(void **state)
 	free(text);
 }
 
-/* On a terminal each begins at the top of an empty screen, and as many rows as fit. */
-static void test_terminal(void **state)
-{
-	struct winsize size = {.ws_row = 9, .ws_col = 80};
-	int control = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), terminal, saved, r;
-	char text[8192] = "", *second;
-	ssize_t n;
+/* ---- a terminal ---- */
 
-	(void)state;
+static int control = -1, terminal = -1, saved = -1;
+
+static void terminal_begins(unsigned short rows, unsigned short columns)
+{
+	struct winsize size = {.ws_row = rows, .ws_col = columns};
+
+	control = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (control < 0 || grantpt(control) < 0 || unlockpt(control) < 0)
 		skip();
 	terminal = open(ptsname(control), O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -167,25 +167,76 @@ static void test_terminal(void **state)
 	saved = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 10);
 	(void)fflush(stdout);
 	(void)dup2(terminal, STDOUT_FILENO);
-	r = 0;
+}
+
+/* What was written, into @text. */
+static void terminal_ends(char *text, size_t size)
+{
+	ssize_t n;
+
+	(void)fflush(stdout);
+	(void)dup2(saved, STDOUT_FILENO);
+	close(saved);
+	assert_int_equal(ioctl(control, FIONBIO, &(int){1}), 0);
+	for (size_t at = 0; (n = read(control, text + at, size - 1 - at)) > 0;)
+		at += (size_t)n;
+	close(terminal);
+	close(control);
+}
+
+/* On a terminal each begins at the top of an empty screen, and as many rows as fit. */
+static void test_terminal(void **state)
+{
+	char text[8192] = "", *second;
+	int r = 0;
+
+	(void)state;
+	terminal_begins(9, 80);
 	for (int i = 1; i <= 2 && r == 0; i++) {
 		give(30);
 		r = top_view_show(&view,
 				  &(struct top_state){.event = "cpu-clock", .duration_s = i});
 	}
-	(void)fflush(stdout);
-	(void)dup2(saved, STDOUT_FILENO);
-	close(saved);
+	terminal_ends(text, sizeof(text));
 	assert_int_equal(r, 0);
-	assert_int_equal(ioctl(control, FIONBIO, &(int){1}), 0);
-	for (size_t at = 0; (n = read(control, text + at, sizeof(text) - 1 - at)) > 0;)
-		at += (size_t)n;
-	close(terminal);
-	close(control);
 	assert_int_equal(strncmp(text, "\033[H\033[2J31 samples in 1.0 s", 26), 0);
 	second = strstr(text + 1, "\033[H\033[2J31 samples in 1.0 s");
 	assert_non_null(second);
 	assert_int_equal(count_rows(second), 5); /* 9 but head, its columns, "... more", the last */
+}
+
+/* The first line in the longest form that fits: losses are always in it. */
+static void test_narrow_head(void **state)
+{
+	static const struct {
+		unsigned short columns;
+		const char *head;
+	} cases[] = {
+		{160, "\033[H\033[2J31 samples in 1.0 s (cpu-clock:u), 9,000 lost in the kernel's "
+		      "rings, more than there is room for: 7,000 packets left out\r\n"},
+		{80, "\033[H\033[2J31 samples in 1.0 s (cpu-clock:u), 9,000 lost, 7,000 packets "
+		     "lost\r\n"},
+		{60, "\033[H\033[2J31 samples in 1.0 s, 9,000 lost, 7,000 packets lost\r\n"},
+	};
+	char text[8192];
+	int r = 0;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const double n = (double)i + 1;
+
+		memset(text, 0, sizeof(text));
+		terminal_begins(9, cases[i].columns);
+		give(30);
+		r = top_view_show(&view, &(struct top_state){.event = "cpu-clock:u",
+							     .duration_s = n,
+							     .lost = 9000 * (i + 1),
+							     .dropped = 7000 * (i + 1)});
+		terminal_ends(text, sizeof(text));
+		assert_int_equal(r, 0);
+		text[strlen(cases[i].head)] = 0;
+		assert_string_equal(text, cases[i].head);
+	}
 }
 
 /* ---- keys ---- */
@@ -375,36 +426,49 @@ static void test_key_sort(void **state)
 	free(text);
 }
 
-/* All intervals, also those that were not shown, in one table; none behind a single interval. */
-static void test_whole_run(void **state)
+static char *end(int *ret_r)
 {
 	struct capture c;
+
+	capture_begin(&c, STDOUT_FILENO);
+	*ret_r = top_view_end(&view);
+	return capture_end(&c);
+}
+
+/* The last line is the whole run.  All intervals, also those that were not shown, are in one table, unless the only one
+ * is on display. */
+static void test_whole_run(void **state)
+{
 	char *text;
 	int r;
 
 	(void)state;
-	show_one(2);
-	capture_begin(&c, STDOUT_FILENO);
-	r = top_view_end(&view);
-	text = capture_end(&c);
-	assert_int_equal(r, 0);
+	text = end(&r); /* no interval: it did not begin */
 	assert_string_equal(text, "");
+	free(text);
+	show_one(2);
+	text = end(&r);
+	assert_int_equal(r, 0);
+	assert_string_equal(text, "whole run: 3 samples in 2.0 s\n");
 	free(text);
 	free(press(' ', &r));
 	give(3);
-	text = show(&(struct top_state){.event = "cpu-clock", .duration_s = 5}, &r);
+	text = show(&(struct top_state){.event = "cpu-clock", .duration_s = 5, .lost = 4}, &r);
 	assert_string_equal(text, "");
 	free(text);
-	capture_begin(&c, STDOUT_FILENO);
-	r = top_view_end(&view);
-	text = capture_end(&c);
+	text = end(&r);
 	assert_int_equal(r, 0);
 	/* f0: 2 and 3 ms, f1: 1 and 2, f2: 1 */
-	assert_string_equal(text, "\nwhole run: 7 samples in 5.0 s\n"
+	assert_string_equal(text, "\nall intervals:\n"
 				  " self %           total %            function\n"
 				  "  55.56  5.000 ms   55.56  5.000 ms  f0  app\n"
 				  "  33.33  3.000 ms   33.33  3.000 ms  f1  app\n"
-				  "  11.11  1.000 ms   11.11  1.000 ms  f2  app\n");
+				  "  11.11  1.000 ms   11.11  1.000 ms  f2  app\n"
+				  "whole run: 7 samples in 5.0 s, 4 lost\n");
+	free(text);
+	args.once = true;
+	text = end(&r);
+	assert_string_equal(text, "");
 	free(text);
 }
 
@@ -432,10 +496,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_interval),   EACH(test_rows),	    EACH(test_damage),
-		EACH(test_terminal),   EACH(test_key_rows), EACH(test_key_pause),
-		EACH(test_key_help),   EACH(test_key_quit), EACH(test_key_callers),
-		EACH(test_key_filter), EACH(test_key_sort), EACH(test_whole_run),
+		EACH(test_interval),	EACH(test_rows),     EACH(test_damage),
+		EACH(test_terminal),	EACH(test_key_rows), EACH(test_key_pause),
+		EACH(test_key_help),	EACH(test_key_quit), EACH(test_key_callers),
+		EACH(test_key_filter),	EACH(test_key_sort), EACH(test_whole_run),
+		EACH(test_narrow_head),
 #undef EACH
 	};
 

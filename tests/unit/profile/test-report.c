@@ -2,6 +2,7 @@
  * names. */
 #include <errno.h>
 
+#include "profile/profile-text.h"
 #include "tests/unit/profile/hand.h"
 
 /* The report behind the empty line that ends its head. */
@@ -18,6 +19,27 @@ static void assert_report(const struct profile *p, const struct report_options *
 	body = strstr(text, "\n\n");
 	assert_non_null(body);
 	assert_string_equal(body + 2, expected);
+	free(text);
+}
+
+/* No line is wider than the terminal; @text is in one. */
+static void assert_fits(const struct profile *p, const struct report_options *options,
+			const char *expected)
+{
+	struct report_options how = *options;
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	how.no_summary = true;
+	assert_non_null(out);
+	assert_int_equal(report_write(p, &how, out), 0);
+	assert_int_equal(fclose(out), 0);
+	assert_non_null(strstr(text, expected));
+	for (char *save = NULL, *line = strtok_r(text, "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save))
+		if (text_columns(line, strlen(line)) > (size_t)options->width)
+			fail_msg("wider than %d: %s", options->width, line);
 	free(text);
 }
 
@@ -186,13 +208,48 @@ static void guesses_are_marked(void **state)
 		" 100.00    0.00      1 ns          1  p (1)\n"
 		" 100.00    0.00      1 ns          1  └─ main\n"
 		" 100.00  100.00      1 ns          1     found_by_its_frame_pointer_alone ?\n");
-	/* 70 columns less 38 of numbers, 3 of the mark before and 2 of that behind: 27 for the name
+	/* 72 columns less 38 of numbers, 3 of the mark before and 2 of that behind: 29 for the name
 	 */
-	assert_report(&p, &(struct report_options){.tree = true, .width = 70},
+	assert_report(&p, &(struct report_options){.tree = true, .width = 72},
 		      "total %  self %      time    samples  call\n"
 		      " 100.00    0.00      1 ns          1  p (1)\n"
 		      " 100.00    0.00      1 ns          1  └─ main\n"
-		      " 100.00  100.00      1 ns          1     found_by_its_frame…er_alone ?\n");
+		      " 100.00  100.00      1 ns          1     found_by_its_frame_…ter_alone ?\n");
+	/* Narrower: no counts, and 60 less 27, 3 and 2. */
+	assert_report(&p, &(struct report_options){.tree = true, .width = 60},
+		      "total %  self %      time  call\n"
+		      " 100.00    0.00      1 ns  p (1)\n"
+		      " 100.00    0.00      1 ns  └─ main\n"
+		      " 100.00  100.00      1 ns     found_by_its_frame…ter_alone ?\n");
+	profile_deinit(&p);
+}
+
+/* A tree that is deeper than a narrow terminal has room for shows its innermost bars. */
+static void deep_narrow_tree(void **state)
+{
+	struct profile p = hand_empty();
+	uint32_t m = hand_module(&p, "/app", false), frames[7], deep[8];
+
+	(void)state;
+	hand_process(&p, 1, "p");
+	for (uint32_t i = 0; i < ARRAY_SIZE(frames); i++) {
+		char name[24];
+
+		(void)snprintf(name, sizeof(name), "function_%u", i);
+		frames[i] = hand_frame(&p, m, 16 * (i + 1), name, NULL);
+		/* Innermost first; each one has a leaf of its own, and so is a fork. */
+		for (uint32_t k = 0; k <= i; k++)
+			deep[k] = frames[i - k];
+		hand_sample(&p, 1, 1, hand_stack(&p, deep, i + 1), 1);
+		deep[0] = hand_frame(&p, m, 16 * (i + 1) + 8, "leaf", NULL);
+		for (uint32_t k = 0; k <= i; k++)
+			deep[k + 1] = frames[i - k];
+		hand_sample(&p, 1, 1, hand_stack(&p, deep, i + 2), 1);
+	}
+	assert_fits(&p, &(struct report_options){.tree = true, .width = 60}, "function_6");
+	assert_fits(&p, &(struct report_options){.tree = true, .callers = "leaf", .width = 60},
+		    "function_6");
+	assert_fits(&p, &(struct report_options){.by = REPORT_THREAD, .width = 60}, "process");
 	profile_deinit(&p);
 }
 
@@ -588,6 +645,7 @@ int main(void)
 		cmocka_unit_test(reasons),
 		cmocka_unit_test(tree),
 		cmocka_unit_test(guesses_are_marked),
+		cmocka_unit_test(deep_narrow_tree),
 		cmocka_unit_test(shares_of_guesses),
 		cmocka_unit_test(processes_of_one_name),
 		cmocka_unit_test(units_of_heads),
