@@ -35,6 +35,22 @@ static int set_fail_above(void *to, const char *value)
 	return -EINVAL;
 }
 
+static const char *const scale_values[] = {"median",  "total",	"time",		"share",
+					   "samples", "cycles", "instructions", NULL};
+
+/* A name of a scale; another is an event's. */
+static int set_scale(void *to, const char *value)
+{
+	struct diff_command *command = to;
+
+	command->how.counter = value;
+	command->how.scale = !strcmp(value, "time") ? DIFF_SECOND : DIFF_COUNTER;
+	for (uint32_t i = 0; diff_scale_names[i]; i++)
+		if (!strcmp(diff_scale_names[i], value))
+			command->how.scale = (enum diff_scale)i;
+	return 0;
+}
+
 #define AT(member) .offset = offsetof(struct diff_command, member)
 static const struct option_def defs[] = {
 	{.name = "by",
@@ -46,9 +62,14 @@ static const struct option_def defs[] = {
 	 .help = "rows: function (default), process, thread, module or tree (call paths)"},
 	TEXT("html", 0, "FILE", page, "write a page too: a flame graph, red and blue"),
 	FLAG("total", 0, how.total, "compare functions with all that they called, not alone"),
-	CHOICE("normalise", "HOW", how.scale, diff_scale_names,
-	       "median (default: the middle row has not changed), total (as recorded), second (per "
-	       "second of recording) or share (of the whole)"),
+	{.name = "normalise",
+	 .type = OPTION_CALL,
+	 .argument = "HOW",
+	 .choices = scale_values,
+	 .call = set_scale,
+	 .help = "median (default: the middle row has not changed), total (as recorded), time (per "
+		 "second of recording), share (of the whole), samples (their numbers), or an event "
+		 "that both traces count, like instructions"},
 	CALL("fail-above", 0, "P", set_fail_above,
 	     "exit with status 3 if a row grew significantly, by more than P percent of all of A"),
 	FLAG("all", 'a', how.all, "rows without a significant change too"),
@@ -79,7 +100,10 @@ static const struct options options = {
 		 "A change of all functions alike is in the second line (B: ... %), or with "
 		 "--normalise total in all rows. With fewer than five rows of 50 samples there is "
 		 "no median: profiles with equal shares are then compared by share, others as "
-		 "recorded.",
+		 "recorded. --normalise EVENT compares the cost of one occurrence: the event was "
+		 "counted at each sample (record -e cycles,instructions) or sampled in the same "
+		 "trace (record -e cycles -e page-faults); its counts are those of the whole "
+		 "traces, whatever --pid and the like leave out.",
 		 "A function that is gone, and one of the same module that is new or grew by the "
 		 "same cost, are listed apart as renamed or inlined; --fail-above does not count "
 		 "them. --by tree compares call paths, with the same intervals.",
@@ -91,6 +115,9 @@ static const struct options options = {
 		    "perfwind diff old.pftrace new.pftrace\n\n"
 		    "# for continuous integration\n"
 		    "perfwind diff --fail-above 5% main.pftrace branch.pftrace\n\n"
+		    "# the cost per request: a counter that both traces have\n"
+		    "perfwind record -e cycles,uprobe:./server:handle -o old.pftrace -- ./bench\n"
+		    "perfwind diff --normalise uprobe:./server:handle old.pftrace new.pftrace\n\n"
 		    "# the same call paths, and a page that shows them\n"
 		    "perfwind diff --by tree --html diff.html main.pftrace branch.pftrace",
 	.min_arguments = 2,

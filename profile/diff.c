@@ -48,7 +48,7 @@ extern const char diff_page[];
 /* Narrower calls cannot be seen: a share of all. */
 #define PAGE_MIN 0.0002
 
-const char *const diff_scale_names[] = {"median", "total", "second", "share", NULL};
+const char *const diff_scale_names[] = {"median", "total", "second", "share", "samples", NULL};
 const char *const diff_by_names[] = {
 	[REPORT_FUNCTION] = "function", [REPORT_PROCESS] = "process", [REPORT_THREAD] = "thread",
 	[REPORT_MODULE] = "module",	[DIFF_BY_TREE] = "tree",      NULL};
@@ -286,6 +286,73 @@ static size_t middle_ratios(const struct diff *d, double *to)
 	return n;
 }
 
+static bool is_counter(const char *name, const char *wanted, bool whole)
+{
+	size_t len = strlen(wanted);
+
+	return !strncmp(name, wanted, len) && (!name[len] || (!whole && name[len] == ':'));
+}
+
+static const char *follower_name(const struct profile *p, size_t i)
+{
+	return string_table_text(&p->strings, p->followers[i].name);
+}
+
+/* The sum of a follower of the chosen event, or of the weights of an event.  @ret_error: of the sum, relative. */
+static bool find_counter(const struct profile *p, const char *wanted, uint64_t *ret_count,
+			 double *ret_error)
+{
+	for (int whole = 1; whole >= 0; whole--) {
+		for (size_t i = 0; i < p->n_followers; i++)
+			if (p->followers[i].event == p->event &&
+			    is_counter(follower_name(p, i), wanted, whole)) {
+				*ret_count = p->followers[i].count;
+				*ret_error = 0;
+				return true;
+			}
+		for (size_t e = 0; e < p->n_events; e++) {
+			const struct profile_sample *all =
+				p->all_samples ? p->all_samples : p->samples;
+			size_t n = p->all_samples ? p->n_all_samples : p->n_samples;
+
+			if (!is_counter(p->events[e].name, wanted, whole))
+				continue;
+			*ret_count = 0;
+			for (size_t i = 0; i < n; i++)
+				*ret_count += all[i].event == e ? all[i].weight : 0;
+			*ret_error = 1 / sqrt((double)max_u64(1, p->events[e].n_samples));
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Of both traces. */
+static int add_counters(struct diff *d, const struct profile *const profiles[2], const char *wanted,
+			char *error, size_t size)
+{
+	double errors[2] = {0, 0};
+
+	for (size_t i = 0; i < 2; i++) {
+		const struct profile *p = profiles[i];
+		size_t n;
+
+		if (find_counter(p, wanted, &d->counted[i], &errors[i]) && d->counted[i])
+			continue;
+		n = (size_t)snprintf(error, size, "the %s trace has no count of %.100s; it has:",
+				     i ? "second" : "first", wanted);
+		for (size_t e = 0; e < p->n_events && n < size; e++)
+			n += (size_t)snprintf(error + n, size - n, " %s", p->events[e].name);
+		for (size_t f = 0; f < p->n_followers && n < size; f++)
+			if (p->followers[f].event == p->event)
+				n += (size_t)snprintf(error + n, size - n, " %s",
+						      follower_name(p, f));
+		return fail(-EINVAL);
+	}
+	d->counter_error = hypot(errors[0], errors[1]);
+	return 0;
+}
+
 /* Sets the scale of B; returns its relative error.  Too few rows for a median: as recorded, and fell_back. */
 static double choose_scale(struct diff *d, enum diff_scale wanted, double *scratch)
 {
@@ -295,6 +362,11 @@ static double choose_scale(struct diff *d, enum diff_scale wanted, double *scrat
 	d->scale = 1;
 	if (wanted == DIFF_SHARE) {
 		d->scale = (double)d->weight[0] / (double)d->weight[1];
+	} else if (wanted == DIFF_SAMPLES) {
+		d->scale = (double)d->count[0] / (double)d->count[1];
+	} else if (wanted == DIFF_COUNTER) {
+		d->scale = (double)d->counted[0] / (double)d->counted[1];
+		return d->counter_error;
 	} else if (wanted == DIFF_SECOND && d->seconds[0] > 0 && d->seconds[1] > 0) {
 		d->scale = d->seconds[0] / d->seconds[1];
 	} else if (wanted == DIFF_MEDIAN && (n = middle_ratios(d, scratch)) >= MIDDLE_ROWS) {
@@ -479,6 +551,8 @@ int diff_init(struct diff *d, const struct profile *a, const struct profile *b,
 			r = fail(-EINVAL);
 		}
 	}
+	if (r >= 0 && o->scale == DIFF_COUNTER)
+		r = add_counters(d, profiles, o->counter, error, error_size);
 	if (r >= 0 && o->tree)
 		r = add_paths(d, o->total);
 	scratch = r >= 0 ? calloc(d->n + 1, sizeof(*scratch)) : NULL;
@@ -612,8 +686,10 @@ static void print_profile(const struct diff *d, size_t which, const char *name, 
 	buffer_append(out, "\n", 1);
 }
 
-static void print_scale(const struct diff *d, struct buffer *out)
+static void print_scale(const struct diff *d, const struct diff_options *o, struct buffer *out)
 {
+	char a[32], b[32];
+
 	switch (d->scaled) {
 	case DIFF_MEDIAN:
 		buffer_printf(out,
@@ -628,6 +704,15 @@ static void print_scale(const struct diff *d, struct buffer *out)
 			      d->fell_back ? ", which have not changed (too few rows for a median; "
 					     "as recorded: --normalise total)"
 					   : "");
+		break;
+	case DIFF_SAMPLES:
+		buffer_printf(out, "B is scaled by %.3f: per sample\n", d->scale);
+		break;
+	case DIFF_COUNTER:
+		buffer_printf(out, "B is scaled by %.3f: per ", d->scale);
+		text_clean(out, o->counter);
+		buffer_printf(out, " (A: %s, B: %s)\n", text_count(d->counted[0], a),
+			      text_count(d->counted[1], b));
 		break;
 	case DIFF_TOTAL:
 		buffer_printf(out, "compared as recorded%s\n",
@@ -739,7 +824,7 @@ static void print_text(const struct diff *d, const struct diff_options *o,
 
 	print_profile(d, 0, names[0], out);
 	print_profile(d, 1, names[1], out);
-	print_scale(d, out);
+	print_scale(d, o, out);
 	for (size_t i = 0; i < d->n; i++)
 		significant += d->rows[i].significant;
 	if (!significant)
@@ -798,8 +883,13 @@ static void print_json(const struct diff *d, const struct diff_options *o,
 	json_profile(d, 1, names[1], out);
 	buffer_printf(out, "\"unit\": ");
 	text_json(out, d->unit, strlen(d->unit));
-	buffer_printf(out, ", \"normalise\": \"%s\", \"scale\": %.6f, \"failed\": %s, \"rows\": [",
-		      diff_scale_names[d->scaled], d->scale, diff_fails(d, o) ? "true" : "false");
+	buffer_printf(out, ", \"normalise\": ");
+	if (d->scaled == DIFF_COUNTER)
+		text_json(out, o->counter, strlen(o->counter));
+	else
+		buffer_printf(out, "\"%s\"", diff_scale_names[d->scaled]);
+	buffer_printf(out, ", \"scale\": %.6f, \"failed\": %s, \"rows\": [", d->scale,
+		      diff_fails(d, o) ? "true" : "false");
 	for (size_t i = 0, n = 0; i < d->n && (!o->limit || n < o->limit); i++) {
 		const struct diff_row *row = &d->rows[i];
 

@@ -10,18 +10,22 @@
 #include "profile/profile-export.h"
 
 enum diff_scale {
-	DIFF_MEDIAN, /* the middle function has not changed: one that did stands out alone */
-	DIFF_TOTAL,  /* as recorded: the same work was done twice */
-	DIFF_SECOND, /* per second of recording */
-	DIFF_SHARE,  /* shares of the whole */
+	DIFF_MEDIAN,  /* the middle function has not changed: one that did stands out alone */
+	DIFF_TOTAL,   /* as recorded: the same work was done twice */
+	DIFF_SECOND,  /* per second of recording */
+	DIFF_SHARE,   /* shares of the whole */
+	DIFF_SAMPLES, /* by the numbers of samples */
+	DIFF_COUNTER, /* by the counts of diff_options.counter */
 };
-extern const char *const diff_scale_names[]; /* ends with NULL */
+extern const char *const diff_scale_names[]; /* up to DIFF_SAMPLES; ends with NULL */
 extern const char *const diff_by_names[]; /* ends with NULL; as enum report_by, and DIFF_BY_TREE */
 enum { DIFF_BY_TREE = REPORT_MODULE + 1 };
 
 struct diff_options {
 	enum report_by by;
 	enum diff_scale scale;
+	const char *
+		counter; /* of DIFF_COUNTER: an event, or a follower of the compared event, in both traces */
 	bool tree;  /* rows are call paths; instead of `by` */
 	bool page;  /* diff_page_write() follows */
 	bool total; /* with what a function called, else without */
@@ -67,6 +71,9 @@ struct diff {
 	size_t n, room;
 	uint64_t count[2], weight[2];
 	double seconds[2];
+	uint64_t counted
+		[2]; /* of DIFF_COUNTER: in the whole traces, whatever options->only leaves out */
+	double counter_error; /* relative, of the ratio: 0, or of an event that was sampled */
 	char unit[16];
 	double scale; /* of B */
 	/* The scale used.  Without enough rows for a median: DIFF_SHARE if no share has changed, else DIFF_TOTAL; without
@@ -77,7 +84,7 @@ struct diff {
 	size_t n_middle; /* DIFF_MEDIAN: functions that the median is of */
 };
 
-/* -EINVAL: the units differ or a profile is empty, and *error has a line.  Else as fold_init() of either. */
+/* -EINVAL: the units differ, a profile is empty, or one has no such counter, and *error has a line.  Else as fold_init() of either. */
 int diff_init(struct diff *diff, const struct profile *a, const struct profile *b,
 	      const struct diff_options *options, char *error, size_t error_size);
 void diff_deinit(struct diff *diff);

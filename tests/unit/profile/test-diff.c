@@ -215,9 +215,67 @@ static void scales(void **state)
 	assert_scale(&a, &b, DIFF_TOTAL, DIFF_TOTAL, 1);
 	assert_scale(&a, &b, DIFF_SHARE, DIFF_SHARE, 0.5);
 	assert_scale(&a, &b, DIFF_SECOND, DIFF_SECOND, 0.4);
+	assert_scale(&a, &b, DIFF_SAMPLES, DIFF_SAMPLES, 0.5);
+	b.samples[0].weight += 1000 * b.samples[0].weight; /* a share, but no more samples */
+	assert_scale(&a, &b, DIFF_SAMPLES, DIFF_SAMPLES, 0.5);
 	assert_scale(&a, &b, DIFF_MEDIAN, DIFF_TOTAL, 1); /* of two functions there is no middle */
 	profile_deinit(&a);
 	profile_deinit(&b);
+}
+
+/* The profile's event and one that was sampled too; a follower of the profile's event. */
+static void add_counters(struct profile *p, uint64_t faults, uint64_t instructions)
+{
+	*HAND_ADD(p, events, n_events) = (struct profile_event){
+		.name = "cpu-clock", .unit = "ns", .n_samples = p->n_samples};
+	*HAND_ADD(p, events, n_events) =
+		(struct profile_event){.name = "page-faults:u", .unit = "events", .n_samples = 1};
+	p->n_all_samples = p->n_samples + 1;
+	p->all_samples = calloc(p->n_all_samples, sizeof(*p->all_samples));
+	assert_non_null(p->all_samples);
+	memcpy(p->all_samples, p->samples, p->n_samples * sizeof(*p->samples));
+	p->all_samples[p->n_samples] = (struct profile_sample){.event = 1, .weight = faults};
+	free(p->samples);
+	p->samples = p->all_samples;
+	if (instructions)
+		*HAND_ADD(p, followers, n_followers) = (struct profile_follower){
+			.name = hand_string(p, "instructions"), .count = instructions};
+}
+
+/* The cost of one occurrence: of a follower, and of an event that was sampled in the same trace. */
+static void scales_by_counters(void **state)
+{
+	struct profile a = two(100, 2), b = two(300, 5), without = two(300, 5);
+	struct diff_options o = {
+		.scale = DIFF_COUNTER, .counter = "instructions", .fail_above = -1};
+	struct diff d;
+	char error[256];
+
+	(void)state;
+	add_counters(&a, 30, 1000);
+	add_counters(&b, 120, 3000);
+	add_counters(&without, 120, 0);
+	d = compare(&a, &b, &o);
+	assert_int_equal(d.scaled, DIFF_COUNTER);
+	assert_true(fabs(d.scale - 1.0 / 3) < 1e-9 && d.counter_error < 1e-9);
+	diff_deinit(&d);
+	o.counter =
+		"page-faults"; /* sampled once in each: the ratio is uncertain, and so is each row */
+	d = compare(&a, &b, &o);
+	assert_true(fabs(d.scale - 0.25) < 1e-9 && fabs(d.counter_error - sqrt(2)) < 1e-9);
+	assert_false(d.rows[0].significant);
+	diff_deinit(&d);
+	o.counter = "instructions";
+	assert_int_equal(diff_init(&d, &a, &without, &o, error, sizeof(error)), -EINVAL);
+	assert_string_equal(error, "the second trace has no count of instructions; it has: "
+				   "cpu-clock page-faults:u");
+	o.counter = "instruction"; /* no prefix */
+	assert_int_equal(diff_init(&d, &a, &b, &o, error, sizeof(error)), -EINVAL);
+	assert_string_equal(error, "the first trace has no count of instruction; it has: "
+				   "cpu-clock page-faults:u instructions");
+	profile_deinit(&a);
+	profile_deinit(&b);
+	profile_deinit(&without);
 }
 
 /* @n samples of one function. */
@@ -472,6 +530,7 @@ int main(void)
 		cmocka_unit_test(one_slower_function),
 		cmocka_unit_test(one_faster_function),
 		cmocka_unit_test(scales),
+		cmocka_unit_test(scales_by_counters),
 		cmocka_unit_test(few_rows_of_equal_runs),
 		cmocka_unit_test(text),
 		cmocka_unit_test(rows),
