@@ -295,7 +295,7 @@ RUN = tests/run
 AT_ONCE := $(shell n=$$(nproc); [ $$(id -u) = 0 ] || n=1; echo $$((n > 4 ? 4 : n)))
 INTEGRATION := $(sort $(wildcard tests/integration/*.sh))
 # Those that sample nothing live: no neighbour spoils them, nor they one.
-UNSAMPLED := $(patsubst %,tests/integration/%.sh,aarch64 bounds import-caches replay selinux size-bombs steps)
+UNSAMPLED := $(patsubst %,tests/integration/%.sh,aarch64 bounds golden import-caches replay selinux size-bombs steps)
 .PHONY: deps deps-check check check-all check-static check-unit check-fuzz check-integration check-sanitized test-programs
 deps-check:
 	$(Q).ci/deps check

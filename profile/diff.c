@@ -727,6 +727,8 @@ static void print_scale(const struct diff *d, const struct diff_options *o, stru
 /* How much more a row is than it was: "+20.0 %", "new", "gone". */
 static const char *text_relative(const struct diff *d, const struct diff_row *row, char to[32])
 {
+	if (!row->weight[0] && !row->weight[1])
+		return "-";
 	if (!row->weight[0])
 		return "new";
 	if (!row->weight[1])
