@@ -50,6 +50,8 @@ enum {
 	WAITS_MAX = 25, /* for a helper that only waits for a CPU, of a deadline each */
 	CPU_READS = 64, /* the helper's CPU time is looked at once in so many reads */
 	AGAIN_MS = 100, /* after a helper that could not be made */
+	PAUSE_MS = 500, /* after a read that timed out; twice that each further time, */
+	PAUSES_MAX = 8, /* ... so often: 64 s */
 };
 
 struct memory_guard {
@@ -202,20 +204,30 @@ struct procmem {
 	struct uw_memory memory;
 	int fd;
 	struct memory_guard *guard;
-	bool refused; /* the reader's: it did not answer once */
+	/* The reader's.  A process that maps memory all the time on a busy machine may be slow once; one that never answers costs the deadline and a
+	 * helper each time. */
+	uint64_t refused_until; /* CLOCK_MONOTONIC; 0: it has answered so far */
+	unsigned refusals;
 };
 
 static ssize_t procmem_read(struct uw_memory *memory, uint64_t address, void *to, size_t len)
 {
 	struct procmem *m = container_of(memory, struct procmem, memory);
+	uint64_t now, pause;
 	ssize_t n;
 
-	if (m->refused)
-		return -ETIMEDOUT;
 	if (!m->guard)
 		return read_memory(m->fd, address, to, len);
+	if (m->refused_until && clock_ns(CLOCK_MONOTONIC) < m->refused_until)
+		return -ETIMEDOUT;
 	n = memory_guard_read(m->guard, m->fd, address, to, len);
-	m->refused = n == -ETIMEDOUT;
+	if (n != -ETIMEDOUT)
+		return n;
+	now = clock_ns(CLOCK_MONOTONIC);
+	if (now - m->refused_until > PAUSE_MS * NSEC_PER_MSEC << PAUSES_MAX)
+		m->refusals = 0; /* it has answered for long */
+	pause = (PAUSE_MS * NSEC_PER_MSEC) << min_u64(m->refusals++, PAUSES_MAX - 1);
+	m->refused_until = now + pause;
 	return n;
 }
 

@@ -31,7 +31,7 @@ void memory_guard_count(const struct memory_guard *guard, struct memory_guard_co
 /* The memory of @pid, opened now.  Returns new; free with procfs_memory_free. */
 int procfs_memory_new(const char *root, uint32_t pid, struct uw_memory **ret_memory);
 /* The same of an open descriptor, which is consumed, also on failure.  Reads go through @guard
- * (borrowed for each read; NULL: directly); after one that timed out none is made. */
+ * (borrowed for each read; NULL: directly); after one that timed out none is made for 500 ms, twice that each further time, 64 s at most. */
 int procfs_memory_of_fd(int fd, struct memory_guard *guard, struct uw_memory **ret_memory);
 /* Its descriptor, borrowed. */
 int procfs_memory_fd(const struct uw_memory *memory);

@@ -298,8 +298,8 @@ static void note_helpers(struct session *s)
 			   "not read for a while (stacks that need it: unresponsive)");
 	if (memory.refused)
 		session_note(s,
-			     "reading the memory of a process did not return: its stacks end where "
-			     "their copies end");
+			     "reading the memory of a process did not return in time: for a while "
+			     "its stacks end where their copies end");
 	if (files.unmade)
 		session_note(s,
 			     "no helper process can be created (a limit on processes or memory?): "

@@ -258,13 +258,14 @@ static void deep_note_root(struct native *e, const struct walk *w)
 		(struct native_root){w->snapshot->thread, w->snapshot->space->key, w->sp};
 }
 
-/* Is the walk's end where its thread's stacks end?  Of the thread no stack may have ended yet. */
+/* Is the walk's end where its thread's stacks end?  Of the thread no stack may have ended yet, or one of a fiber or coroutine has: that is
+ * elsewhere. */
 static bool deep_root_holds(struct native *e, const struct walk *w)
 {
 	const struct native_root *root = deep_root(e, w);
 
-	return w->res->completed || !w->snapshot->thread || !deep_root_is_of(root, w) ||
-	       root->sp == w->sp;
+	return w->res->completed || root->sp - w->base > NATIVE_DEEP_MAX || !w->snapshot->thread ||
+	       !deep_root_is_of(root, w) || root->sp == w->sp;
 }
 
 /* Does the address of each frame behind the seam follow a call?  Guessed frames were checked. */

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proc/procmem.h"
@@ -56,8 +57,8 @@ static pid_t helper_of_guard(void)
 	return (pid_t)pids[pids[0] == self];
 }
 
-/* A stopped helper is one that does not answer: it is given up, that memory is left alone from then
- * on, and other memory is read on. */
+/* A stopped helper is one that does not answer: it is given up, that memory is left alone for half a second, and other memory is
+ * read on. */
 static void test_no_answer(void **state)
 {
 	static const char word[] = "still here";
@@ -65,6 +66,8 @@ static void test_no_answer(void **state)
 	struct memory_guard_counts counts;
 	struct memory_guard *g;
 	char back[sizeof(word)];
+	uint64_t before;
+	ssize_t n;
 
 	(void)state;
 	assert_int_equal(memory_guard_new(20 * NSEC_PER_MSEC, &g), 0);
@@ -75,11 +78,24 @@ static void test_no_answer(void **state)
 	assert_int_equal(stuck->read(stuck, (uintptr_t)word, back, 8), -ETIMEDOUT);
 	memory_guard_count(g, &counts);
 	assert_int_equal(counts.refused, 1);
-	assert_int_equal(stuck->read(stuck, (uintptr_t)word, back, 8), -ETIMEDOUT);
+	before = clock_ns(CLOCK_MONOTONIC);
+	n = stuck->read(stuck, (uintptr_t)word, back, 8);
 	memory_guard_count(g, &counts);
 	assert_int_equal(counts.refused, 1); /* nothing was asked */
+	assert_true(n == -ETIMEDOUT || clock_ns(CLOCK_MONOTONIC) - before > 400 * NSEC_PER_MSEC);
 	assert_int_equal(other->read(other, (uintptr_t)word, back, sizeof(word)), sizeof(word));
 	assert_string_equal(back, word);
+	while ((n = stuck->read(stuck, (uintptr_t)word, back, 8)) == -ETIMEDOUT)
+		(void)nanosleep(&(struct timespec){.tv_nsec = 10 * NSEC_PER_MSEC}, NULL);
+	assert_int_equal(n, 8);
+	assert_true(clock_ns(CLOCK_MONOTONIC) - before > 300 * NSEC_PER_MSEC);
+	/* The pause after the second time is longer. */
+	assert_int_equal(kill(helper_of_guard(), SIGSTOP), 0);
+	assert_int_equal(stuck->read(stuck, (uintptr_t)word, back, 8), -ETIMEDOUT);
+	before = clock_ns(CLOCK_MONOTONIC);
+	while (stuck->read(stuck, (uintptr_t)word, back, 8) == -ETIMEDOUT)
+		(void)nanosleep(&(struct timespec){.tv_nsec = 10 * NSEC_PER_MSEC}, NULL);
+	assert_true(clock_ns(CLOCK_MONOTONIC) - before > 800 * NSEC_PER_MSEC);
 	(void)procfs_memory_free(stuck);
 	(void)procfs_memory_free(other);
 	(void)memory_guard_free(g);

@@ -163,6 +163,16 @@ static void test_root(void **state)
 	deep(f, 78);
 	run_deep(f);
 	assert_result(f, UW_WHOLE, UW_OK, ALL + 1);
+	/* A fiber's stack is elsewhere, and ends at a root of its own. */
+	deep(f, 80);
+	f->stack[9] = ROOTED + 1;
+	f->regs[UW_X86_SP] = SP - (16 << 20);
+	run_deep(f);
+	assert_result(f, UW_WHOLE, UW_OK, 6);
+	f->regs[UW_X86_SP] = SP;
+	deep(f, 80);
+	run_deep(f);
+	assert_result(f, UW_WHOLE, UW_OK, ALL + 1);
 }
 
 static void test_joined(void **state)
