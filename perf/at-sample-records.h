@@ -50,7 +50,7 @@ enum {
 	PYTHON_STACK_WORDS = 3	/* of a frame */
 };
 
-/* Interpreters; of Python the minor version is in the low byte. */
+/* Interpreters; the low byte: Python's minor version, the bytes of Ruby's frames. */
 enum { PYTHON_IS_PYTHON, PYTHON_IS_PHP = 0x100, PYTHON_IS_RUBY = 0x200 };
 
 /* Where the frames of a process are: addresses and offsets of its interpreter.
@@ -58,7 +58,7 @@ enum { PYTHON_IS_PYTHON, PYTHON_IS_PHP = 0x100, PYTHON_IS_RUBY = 0x200 };
  *   PHP      the address of the pointer to the innermost frame
  *   Ruby     the address of the pointer to its VM ─► main thread (threads) ─► context (next) ─► frame */
 struct python_process {
-	__u64 key; /* tgid << 32 | PYTHON_IS_* | version; written last */
+	__u64 key; /* tgid << 32 | PYTHON_IS_* | its low byte; written last */
 	__u64 interpreter;
 	__u16 threads, next, native, frame;
 };

@@ -277,7 +277,7 @@ static long frame_turn(u64 turn, struct walk *w)
 /* Ruby's frames lie one behind the other; the environment of each has its flags, and before them the method in C. */
 static long ruby_turn(u64 turn, struct walk *w)
 {
-	u64 words[8], environment[3], *frame; /* rb_control_frame_t; ep[-2] to ep[0] */
+	u64 words[5], environment[3], *frame; /* rb_control_frame_t, up to ep; ep[-2] to ep[0] */
 
 	if (turn >= PYTHON_STACK_MAX ||
 	    bpf_probe_read_user(words, sizeof(words), (const void *)w->next) ||
@@ -289,7 +289,7 @@ static long ruby_turn(u64 turn, struct walk *w)
 									  : words[2]) |
 		   (environment[2] >> 5 & 1) << 48;
 	frame[2] = words[0];
-	w->next += sizeof(words);
+	w->next += w->kind & 0xff;
 	w->n = turn + 1;
 	return 0;
 }

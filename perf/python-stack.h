@@ -21,7 +21,7 @@ int python_stacks_table_fd(const struct python_stacks *stacks);
 
 /* Where the threads of a process are: addresses and offsets of its Python (symbols/image.h). */
 struct python_threads {
-	uint32_t kind;	      /* PYTHON_IS_*, of Python with the minor version: 11 to 13 */
+	uint32_t kind;	      /* PYTHON_IS_* with its low byte */
 	uint64_t interpreter; /* as struct python_process has it */
 	uint16_t threads, next, native, frame;
 };

@@ -92,8 +92,8 @@ static void note_unread_script(struct session *s, const struct load_answer *a, b
 {
 	static const char *const supported[UW_LANGUAGES] = {
 		[UW_LANGUAGE_PYTHON] = "CPython 3.11 to 3.13 with a GIL is",
-		[UW_LANGUAGE_PHP] = "PHP 8.2 without ZTS, built by GCC, is",
-		[UW_LANGUAGE_RUBY] = "Ruby 3.1 built by GCC is",
+		[UW_LANGUAGE_PHP] = "PHP 8.1 to 8.5 without ZTS, built by GCC, is",
+		[UW_LANGUAGE_RUBY] = "Ruby 3.0 to 3.4 built by GCC is",
 	};
 	enum uw_language language = uw_module_language(a->request.module);
 	char name[64];

@@ -8,7 +8,7 @@
  * execute_ex() has its frame in r14 and its instruction (opline) in r15: Zend/zend_execute.c names both registers for GCC, as global
  * variables.  It begins with notes of its caller's, which unwind information does not describe:
  *
- *     mov %r14, n(%rsp)     mov %r15, m(%rsp)
+ *     mov %r14, n(%rsp)     mov %r15, m(%rsp)     (%rbp: in a build with frame pointers)
  *
  * A build without them (clang) has its opline in memory around calls only: its layout is not known.
  *
@@ -29,44 +29,31 @@ enum {
 	DWARF_R14 = 14,
 	DWARF_R15 = 15,
 	PROLOGUE = 96,
+	SAVED_MAX = 1 << 16, /* bytes of the loop's frame */
 	API_BYTES = 16,
 	INTERNAL = 1, /* zend_function.type */
 	STRING_LEN = 16,
 	STRING_TEXT = 24,
+	NAME = 8, /* of a zend_function */
+	SCOPE = 16,
+	CLASS_NAME = 8, /* of a zend_class_entry */
+	OPLINE_LINE = 24,
 };
 
 /* Offsets. */
 static const struct version {
 	uint32_t version, api; /* ZEND_MODULE_API_NO */
-	struct uw_script_offsets offsets;
-	uint16_t current;		      /* in executor_globals */
-	uint16_t name, scope, filename, line; /* of a zend_function; line: the first one */
-	uint16_t class_name;		      /* of a zend_class_entry */
-	uint16_t opline_line;
+	uint16_t current;      /* in executor_globals */
+	uint16_t handler;      /* of a zend_internal_function */
+	uint16_t cache_len;    /* of a zend_op_array, as the rest */
+	uint16_t len, code;
+	uint16_t filename, line; /* line: the first one */
 } versions[] = {
-	{
-		.version = 0x802,
-		.api = 20220829,
-		.offsets = {.frame_bytes = 80,
-			    .instruction = 0,
-			    .function = 24,
-			    .previous = 48,
-			    .flags = 40,
-			    .last = 1 << 17, /* ZEND_CALL_TOP */
-			    .len = 80,
-			    .code = 88,
-			    .handler = 72,
-			    .cache = 64,
-			    .cache_len = 72,
-			    .unit = 32},
-		.current = 488,
-		.name = 8,
-		.scope = 16,
-		.filename = 152,
-		.line = 160,
-		.class_name = 8,
-		.opline_line = 24,
-	},
+	{0x801, 20210902, 488, 56, 56, 68, 72, 144, 152},
+	{0x802, 20220829, 488, 72, 72, 80, 88, 152, 160},
+	{0x803, 20230831, 488, 72, 68, 76, 80, 144, 152},
+	{0x804, 20240924, 488, 88, 88, 96, 104, 168, 176},
+	{0x805, 20250925, 512, 88, 88, 96, 104, 168, 176},
 };
 
 static const struct version *version_of(uint32_t version)
@@ -140,21 +127,54 @@ static const struct version *version_of_api(uint32_t api)
 
 /* ---- the exports ---- */
 
-/* mov %r14 or %r15, disp8(%rsp): numbers of the instruction set. */
+/* How far the stack pointer is below rbp, from [mov %rsp, %rbp] [push] ... [sub n, %rsp] on; 0: the code is another. */
+static uint32_t depth_of(const uint8_t *code, size_t len)
+{
+	uint32_t depth = 0, n;
+	size_t i = 3;
+
+	if (len < 3 || code[0] != 0x48 || code[1] != 0x89 || code[2] != 0xe5)
+		return 0;
+	for (; i + 7 <= len; i++) {
+		if (code[i] == 0x41) /* r8 to r15 */
+			continue;
+		if ((code[i] & 0xf8) != 0x50)
+			break;
+		depth += 8;
+	}
+	if (i + 7 > len || code[i] != 0x48 || code[i + 2] != 0xec)
+		return 0;
+	if (code[i + 1] == 0x83)
+		return depth + code[i + 3];
+	memcpy(&n, code + i + 3, sizeof(n));
+	return code[i + 1] == 0x81 && n < SAVED_MAX ? depth + n : 0;
+}
+
+/* mov %r14 or %r15, disp8(%rsp) or disp8(%rbp): numbers of the instruction set. */
 static bool find_saved(struct vm_memory *m, struct uw_script *script)
 {
 	uint8_t code[PROLOGUE];
+	uint32_t depth = 0;
 
 	if (!vm_memory_read(m, script->eval_start, code, sizeof(code)))
 		return false;
 	for (size_t i = 0; i + 5 <= sizeof(code); i++) {
-		if (code[i] != 0x4c || code[i + 1] != 0x89 || code[i + 3] != 0x24 ||
-		    code[i + 4] >= 0x80)
+		bool next = code[i + 2] & 8;
+		uint8_t *saved = next ? &script->saved_next : &script->saved_frame;
+		uint32_t at;
+
+		if (!depth)
+			depth = depth_of(code + i, sizeof(code) - i);
+		if (code[i] != 0x4c || code[i + 1] != 0x89 || *saved)
 			continue;
-		if (code[i + 2] == 0x74 && !script->saved_frame)
-			script->saved_frame = code[i + 4];
-		else if (code[i + 2] == 0x7c && !script->saved_next)
-			script->saved_next = code[i + 4];
+		if ((code[i + 2] & ~8) == 0x74 && code[i + 3] == 0x24)
+			at = code[i + 4];
+		else if ((code[i + 2] & ~8) == 0x75 && depth)
+			at = (uint32_t)((int)depth + (int8_t)code[i + 3]);
+		else
+			continue;
+		if (at <= UW_SCRIPT_SAVED - 8)
+			*saved = (uint8_t)at;
 	}
 	return script->saved_frame && script->saved_next;
 }
@@ -179,7 +199,20 @@ int php_new(struct vm_memory *m, uint64_t image, struct uw_script *ret_script)
 	script.eval_end = script.eval_start + size;
 	script.current = globals + version->current;
 	script.version = version->version;
-	script.offsets = version->offsets;
+	script.offsets = (struct uw_script_offsets){
+		.frame_bytes = 80,
+		.instruction = 0,
+		.function = 24,
+		.previous = 48,
+		.flags = 40,
+		.last = 1 << 17, /* ZEND_CALL_TOP */
+		.len = version->len,
+		.code = version->code,
+		.handler = version->handler,
+		.cache = 64,
+		.cache_len = version->cache_len,
+		.unit = 32,
+	};
 	*ret_script = script;
 	return 0;
 }
@@ -194,15 +227,13 @@ static bool string_text(struct vm_memory *m, uint64_t string, char *to, size_t r
 }
 
 /* The code of a file has no name. */
-static void function_text(struct vm_memory *m, const struct version *v, uint64_t function,
-			  char to[static SCRIPT_TEXT_ROOM])
+static void function_text(struct vm_memory *m, uint64_t function, char to[static SCRIPT_TEXT_ROOM])
 {
 	char name[SCRIPT_NAME_ROOM] = "{main}", class[SCRIPT_NAME_ROOM];
-	uint64_t scope = word_at(m, function + v->scope);
-	bool named = string_text(m, word_at(m, function + v->name), name, sizeof(name));
+	uint64_t scope = word_at(m, function + SCOPE);
+	bool named = string_text(m, word_at(m, function + NAME), name, sizeof(name));
 
-	if (named && scope &&
-	    string_text(m, word_at(m, scope + v->class_name), class, sizeof(class)))
+	if (named && scope && string_text(m, word_at(m, scope + CLASS_NAME), class, sizeof(class)))
 		(void)snprintf(to, SCRIPT_TEXT_ROOM, "%s::%s", class, name);
 	else
 		(void)snprintf(to, SCRIPT_TEXT_ROOM, "%s", name);
@@ -219,15 +250,15 @@ bool php_text(struct vm_memory *m, const struct uw_script *script, uint64_t fram
 	if (!v || !vm_memory_read(m, function, &type, sizeof(type)))
 		return false;
 	*ret_text = (struct script_text){.line = 0};
-	function_text(m, v, function, ret_text->function);
+	function_text(m, function, ret_text->function);
 	if (type == INTERNAL)
 		return true;
 	if (!string_text(m, word_at(m, function + v->filename), ret_text->file, SCRIPT_TEXT_ROOM))
 		return false;
-	code = word_at(m, function + v->offsets.code);
-	if (position < UW_SCRIPT_NO_POSITION && position < half_at(m, function + v->offsets.len))
+	code = word_at(m, function + v->code);
+	if (position < UW_SCRIPT_NO_POSITION && position < half_at(m, function + v->len))
 		ret_text->line =
-			half_at(m, code + (uint64_t)position * v->offsets.unit + v->opline_line);
+			half_at(m, code + (uint64_t)position * script->offsets.unit + OPLINE_LINE);
 	if (!ret_text->line)
 		ret_text->line = half_at(m, function + v->line);
 	return true;

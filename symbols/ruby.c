@@ -29,6 +29,7 @@ enum {
 	STORES_MIN = 32,    /* in it */
 	FDES_MAX = 1 << 17,
 	FDE_HEAD = 16,
+	PROLOGUE = 64,
 	DWARF_R14 = 14,
 	DWARF_R15 = 15,
 	TYPE_MASK = 0x1f, /* RBasic.flags; T_* of value_type.h */
@@ -41,11 +42,17 @@ enum {
 	NOT_EMBEDDED = 1 << 13, /* of a string; of an array the reverse */
 	EMBEDDED_AT = 16,
 	EMBEDDED_LEN_AT = 14, /* a string's length, 5 bits of the flags */
-	HEAP_LEN = 16,
+	HEAP_LEN = 16,	      /* with .sizes of an embedded string, too */
 	STRING_HEAP = 24,
 	ARRAY_HEAP = 32,
-	ARRAY_LEN_AT = 15,   /* of an embedded one, in the flags */
-	LAST_OPERATOR = 169, /* tLAST_OP_ID; numbers behind it have 4 bits of scope */
+	ARRAY_LEN_AT = 15, /* of an embedded one, in the flags */
+	PATH = 64,	   /* in the body of an iseq */
+	LABEL = 80,
+	FIRST_LINE = 88,
+	METHOD_ID = 24, /* in a method entry: called_id */
+	THREAD = 40,	/* image.h */
+	THREAD_VM = 32, /* in a thread */
+	INNERMOST = 16,
 	ID_SCOPE = 4,
 	ID_UNIT = 512,
 	IMMEDIATE = 54,
@@ -57,38 +64,20 @@ enum {
 /* Offsets. */
 static const struct version {
 	uint32_t version;
-	struct uw_script_offsets offsets;
-	uint16_t path, label, first_line; /* in the body of an iseq */
-	uint16_t lines, n_lines, places;  /* the same; insns_info */
-	uint16_t line_bytes; /* of an entry with line information, which begins with the line */
-	uint16_t method_id;  /* in a method entry: called_id */
-	uint16_t thread, context, innermost; /* image.h */
+	uint16_t frame_bytes;
+	uint16_t lines, n_lines, places; /* in the body of an iseq; insns_info */
+	uint16_t line_bytes;   /* of an entry with line information, which begins with the line */
+	uint16_t context;      /* in a thread */
+	uint8_t last_operator; /* tLAST_OP_ID; numbers behind it have 4 bits of scope */
+	/* Objects have many sizes: an embedded string has its length in front of its characters, an embedded array up to
+	 * 127 elements.  The first line of an iseq is an int. */
+	bool sizes;
 } versions[] = {
-	{
-		.version = 0x301,
-		.offsets = {.frame_bytes = 64,
-			    .instruction = 0,
-			    .function = 16,
-			    .flags = 32,
-			    .last = 0x20, /* VM_FRAME_FLAG_FINISH */
-			    .body = 16,
-			    .len = 4,
-			    .code = 8,
-			    .unit = 8,
-			    .definition = 16,
-			    .handler = 8},
-		.path = 64,
-		.label = 80,
-		.first_line = 88,
-		.lines = 120,
-		.n_lines = 136,
-		.places = 144,
-		.line_bytes = 12,
-		.method_id = 24,
-		.thread = 40,
-		.context = 40,
-		.innermost = 16,
-	},
+	{0x300, 56, 120, 136, 144, 8, 40, 168, false},
+	{0x301, 64, 120, 136, 144, 12, 40, 169, false},
+	{0x302, 64, 112, 128, 136, 12, 48, 169, true},
+	{0x303, 56, 112, 128, 136, 12, 48, 169, true},
+	{0x304, 56, 112, 128, 136, 12, 48, 170, true},
 };
 
 static const struct version *version_of(uint32_t version)
@@ -170,6 +159,36 @@ static int find_loop(struct vm_memory *m, uint64_t table, struct uw_script *scri
 	return fail(-ENOTSUP);
 }
 
+/* The address of the pointer to the VM.  From 3.3 on no export has it, but ruby_vm_at_exit() begins with its load:
+ *
+ *     mov n(%rip), %register     [48 or 4c] 8b [00 register 101] [n i32] */
+static uint64_t find_vm(struct vm_memory *m, const struct vm_exports *x)
+{
+	uint64_t at = vm_exports_find(m, x, "ruby_current_vm_ptr", NULL), vm;
+	uint8_t code[PROLOGUE];
+	int32_t n;
+
+	if (at)
+		return at;
+	at = vm_exports_find(m, x, "ruby_vm_at_exit", NULL);
+	if (!at || !vm_memory_read(m, at, code, sizeof(code)))
+		return 0;
+	for (size_t i = 0; i + 7 <= sizeof(code); i++) {
+		if ((code[i] & ~4) != 0x48 || code[i + 1] != 0x8b || (code[i + 2] & 0xc7) != 5)
+			continue;
+		memcpy(&n, code + i + 3, sizeof(n));
+		at += i + 7 + (uint64_t)(int64_t)n;
+		vm = word_at(m, at);
+		/* 0: the VM has not started.  Its main thread leads back to it. */
+		return at >= x->data.start && at < x->data.end &&
+				       (!vm ||
+					word_at(m, word_at(m, vm + THREAD) + THREAD_VM) == vm)
+			       ? at
+			       : 0;
+	}
+	return 0;
+}
+
 int ruby_new(struct vm_memory *m, uint64_t image, struct uw_script *ret_script)
 {
 	struct uw_script script = {.frame = DWARF_R15, .next = DWARF_R14};
@@ -194,41 +213,57 @@ int ruby_new(struct vm_memory *m, uint64_t image, struct uw_script *ret_script)
 	r = find_loop(m, x.eh_frame_hdr, &script);
 	if (r < 0)
 		return trace(r);
-	script.current = vm_exports_find(m, &x, "ruby_current_vm_ptr", NULL);
-	script.thread = version->thread;
+	script.current = find_vm(m, &x);
+	script.thread = THREAD;
 	script.context = version->context;
-	script.innermost = version->innermost;
+	script.innermost = INNERMOST;
 	script.version = version->version;
-	script.offsets = version->offsets;
+	script.offsets = (struct uw_script_offsets){
+		.frame_bytes = version->frame_bytes,
+		.instruction = 0,
+		.function = 16,
+		.flags = 32,
+		.last = 0x20, /* VM_FRAME_FLAG_FINISH */
+		.body = 16,
+		.len = 4,
+		.code = 8,
+		.unit = 8,
+		.definition = 16,
+		.handler = 8,
+	};
 	*ret_script = script;
 	return 0;
 }
 
 /* ---- names ---- */
 
-static bool string_text(struct vm_memory *m, uint64_t string, char *to, size_t room)
+static bool string_text(struct vm_memory *m, const struct version *v, uint64_t string, char *to,
+			size_t room)
 {
 	uint64_t flags = word_at(m, string), len, at = string + EMBEDDED_AT;
 
 	if (string & 7 || (flags & TYPE_MASK) != T_STRING)
 		return false;
 	len = flags >> EMBEDDED_LEN_AT & 0x1f;
-	if (flags & NOT_EMBEDDED) {
+	if (v->sizes || flags & NOT_EMBEDDED) {
 		len = word_at(m, string + HEAP_LEN);
-		at = word_at(m, string + STRING_HEAP);
+		at = string + STRING_HEAP;
 	}
+	if (flags & NOT_EMBEDDED)
+		at = word_at(m, at);
 	return vm_memory_name(m, at, len, to, room);
 }
 
 /* A path is a string, or [path, real path]. */
-static bool path_text(struct vm_memory *m, uint64_t path, char *to, size_t room)
+static bool path_text(struct vm_memory *m, const struct version *v, uint64_t path, char *to,
+		      size_t room)
 {
 	uint64_t flags = word_at(m, path);
 
 	if ((flags & TYPE_MASK) == T_ARRAY)
 		path = word_at(m, flags & NOT_EMBEDDED ? path + EMBEDDED_AT
 						       : word_at(m, path + ARRAY_HEAP));
-	return string_text(m, path, to, room);
+	return string_text(m, v, path, to, room);
 }
 
 /* How many places with line information there are up to @position. */
@@ -275,41 +310,44 @@ static uint32_t line_of(struct vm_memory *m, const struct version *v, uint64_t b
  *     ruby_global_symbols   [last number u32][pad][table][array of arrays][hash]
  *     array                 512 times: string, symbol */
 
-static uint64_t array_len(struct vm_memory *m, uint64_t array, uint64_t *ret_elements)
+static uint64_t array_len(struct vm_memory *m, const struct version *v, uint64_t array,
+			  uint64_t *ret_elements)
 {
-	uint64_t flags = word_at(m, array);
+	uint64_t flags = word_at(m, array), most = v->sizes ? 0x7f : 3;
 
 	if (!array || array & 7 || (flags & TYPE_MASK) != T_ARRAY)
 		return 0;
 	*ret_elements = flags & NOT_EMBEDDED ? array + EMBEDDED_AT : word_at(m, array + ARRAY_HEAP);
-	return flags & NOT_EMBEDDED ? flags >> ARRAY_LEN_AT & 3 : word_at(m, array + HEAP_LEN);
+	return flags & NOT_EMBEDDED ? flags >> ARRAY_LEN_AT & most : word_at(m, array + HEAP_LEN);
 }
 
-static uint64_t element(struct vm_memory *m, uint64_t array, uint64_t index)
+static uint64_t element(struct vm_memory *m, const struct version *v, uint64_t array,
+			uint64_t index)
 {
-	uint64_t elements, len = array_len(m, array, &elements);
+	uint64_t elements, len = array_len(m, v, array, &elements);
 
 	/* No array in memory is as long: the sum cannot wrap. */
 	return index < min_u64(len, VM_ADDRESS_MAX / 8) ? word_at(m, elements + 8 * index) : 0;
 }
 
-static uint64_t id_string(struct vm_memory *m, uint64_t ids, uint64_t id)
+static uint64_t id_string(struct vm_memory *m, const struct version *v, uint64_t ids, uint64_t id)
 {
-	uint64_t number = id > LAST_OPERATOR ? id >> ID_SCOPE : id;
+	uint64_t number = id > v->last_operator ? id >> ID_SCOPE : id;
 
-	return element(m, element(m, ids, number / ID_UNIT), number % ID_UNIT * 2);
+	return element(m, v, element(m, v, ids, number / ID_UNIT), number % ID_UNIT * 2);
 }
 
 /* Do the strings of @ids have the name of the operator `+`, by its character? */
-static bool are_ids(struct vm_memory *m, uint64_t ids)
+static bool are_ids(struct vm_memory *m, const struct version *v, uint64_t ids)
 {
 	char name[SCRIPT_NAME_ROOM];
 
-	return string_text(m, id_string(m, ids, '+'), name, sizeof(name)) && !strcmp(name, "+");
+	return string_text(m, v, id_string(m, v, ids, '+'), name, sizeof(name)) &&
+	       !strcmp(name, "+");
 }
 
 /* The array of arrays; 0: not found. */
-static uint64_t find_ids(struct vm_memory *m, uint64_t image)
+static uint64_t find_ids(struct vm_memory *m, const struct version *v, uint64_t image)
 {
 	struct vm_exports x;
 	uint64_t words[4];
@@ -319,7 +357,7 @@ static uint64_t find_ids(struct vm_memory *m, uint64_t image)
 	for (uint64_t at = x.data.start; x.data.end - at >= sizeof(words); at += 8)
 		if (vm_memory_read(m, at, words, sizeof(words)) && (uint32_t)words[0] &&
 		    vm_memory_is_address(words[1]) && vm_memory_is_address(words[2]) &&
-		    vm_memory_is_address(words[3]) && are_ids(m, words[2]))
+		    vm_memory_is_address(words[3]) && are_ids(m, v, words[2]))
 			return words[2];
 	return 0;
 }
@@ -328,10 +366,10 @@ static uint64_t find_ids(struct vm_memory *m, uint64_t image)
 static bool method_text(struct vm_memory *m, struct uw_script *script, const struct version *v,
 			uint64_t image, uint64_t method, struct script_text *ret_text)
 {
-	if (!are_ids(m, script->names))
-		script->names = find_ids(m, image);
+	if (!are_ids(m, v, script->names))
+		script->names = find_ids(m, v, image);
 	return script->names &&
-	       string_text(m, id_string(m, script->names, word_at(m, method + v->method_id)),
+	       string_text(m, v, id_string(m, v, script->names, word_at(m, method + METHOD_ID)),
 			   ret_text->function, SCRIPT_NAME_ROOM);
 }
 
@@ -349,15 +387,15 @@ bool ruby_text(struct vm_memory *m, struct uw_script *script, uint64_t image, ui
 		return method_text(m, script, v, image, function, ret_text);
 	if ((flags >> IMEMO_AT & 0xf) != IMEMO_ISEQ)
 		return false;
-	body = word_at(m, function + v->offsets.body);
+	body = word_at(m, function + script->offsets.body);
 	if (!body ||
-	    !string_text(m, word_at(m, body + v->label), ret_text->function, SCRIPT_NAME_ROOM))
+	    !string_text(m, v, word_at(m, body + LABEL), ret_text->function, SCRIPT_NAME_ROOM))
 		return false;
-	(void)path_text(m, word_at(m, body + v->path), ret_text->file, SCRIPT_TEXT_ROOM);
-	first = word_at(m, body + v->first_line);
+	(void)path_text(m, v, word_at(m, body + PATH), ret_text->file, SCRIPT_TEXT_ROOM);
+	first = word_at(m, body + FIRST_LINE);
 	if (position != UW_SCRIPT_NO_POSITION)
 		ret_text->line = line_of(m, v, body, position);
-	if (!ret_text->line && first & 1) /* a Fixnum */
-		ret_text->line = (uint32_t)(first >> 1);
+	if (!ret_text->line && (v->sizes || first & 1)) /* a Fixnum */
+		ret_text->line = (uint32_t)(v->sizes ? first : first >> 1);
 	return true;
 }

@@ -31,16 +31,17 @@ void python_entry_add(struct python_stacks *stacks, uint32_t pid, const struct u
 	const struct uw_script *script = image ? &image->script : NULL;
 
 	if (stacks && script && script->version && script->current)
-		python_stacks_add(stacks, pid,
-				  &(struct python_threads){
-					  .kind = uw_module_language(module) == UW_LANGUAGE_PHP
-							  ? PYTHON_IS_PHP
-							  : PYTHON_IS_RUBY,
-					  .interpreter = script->current,
-					  .threads = script->thread,
-					  .next = script->context,
-					  .frame = script->innermost,
-				  });
+		python_stacks_add(
+			stacks, pid,
+			&(struct python_threads){
+				.kind = uw_module_language(module) == UW_LANGUAGE_PHP
+						? PYTHON_IS_PHP
+						: PYTHON_IS_RUBY | script->offsets.frame_bytes,
+				.interpreter = script->current,
+				.threads = script->thread,
+				.next = script->context,
+				.frame = script->innermost,
+			});
 	if (stacks && py && py->version && py->threads.interpreter)
 		python_stacks_add(stacks, pid,
 				  &(struct python_threads){

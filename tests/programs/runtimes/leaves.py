@@ -2,6 +2,7 @@
 folded stacks of leaves.py, leaves.php or leaves.rb and prints the shares that are right: of the innermost function of the language, of
 the outermost ones, of calls between them."""
 import binascii
+import re
 import sys
 import time
 import zlib
@@ -87,7 +88,7 @@ class Ruby:
     leaves = {"deflate": "crushed", "inflate": "expanded", "crc32_z": "summed"}
     callers = {
         "left": {"main"}, "right": {"main"}, "generate": {"left"}, "one": {"block in generate", "block in right"},
-        "two": {"block in generate"}, "block in right": {"right"}, "block in generate": {"generate"},
+        "two": {"block in generate"}, "block in right": {"right", "map"}, "block in generate": {"generate", "times"},
         "block in left": {"block in generate"}, "crushed": {"one"}, "summed": {"one"}, "expanded": {"two"},
         "spin": {"one", "two", "left", "right", "block in left"},
     }
@@ -117,6 +118,7 @@ def check(language):
 
     for line in sys.stdin:
         stack, _, weight = line.rpartition(" ")
+        stack = re.sub(r"\{closure:[^;]*\}", "{closure}", stack)  # PHP 8.4 on
         frames, weight = stack.split(";"), int(weight)
         suffix = " [%s]" % language
         named = [frame[:-len(suffix)] for frame in frames if frame.endswith(suffix)]

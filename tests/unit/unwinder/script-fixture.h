@@ -21,7 +21,7 @@ struct sc_process {
 	uint8_t bytes[SC_BYTES];
 	size_t used, heap;
 	uint64_t reads, globals, version_at, symbols_at;
-	bool ruby;
+	bool ruby, sizes; /* sizes: Ruby 3.2's objects */
 };
 
 static inline ssize_t sc_read(struct uw_memory *memory, uint64_t address, void *to, size_t len)
@@ -177,7 +177,10 @@ static inline void sc_ruby_init(struct sc_process *p)
 	for (size_t i = 0; i < 64; i++)
 		memcpy(p->bytes + SC_LOOP_AT + 16 * i, store, sizeof(store));
 	sc_head(p, p->version_at, p->symbols_at, hdr,
-		sc_exports(p, (const struct sc_name[]){{"ruby_version", p->version_at, 6}}, 1));
+		sc_exports(p,
+			   (const struct sc_name[]){{"ruby_version", p->version_at, 6},
+						    {"ruby_vm_at_exit", SC_LOOP + 16, 64}},
+			   2));
 }
 
 /* ---- functions: each has SC_CODE instructions; that with number i is in line @line + i / 2 ---- */
@@ -187,11 +190,13 @@ static inline uint64_t sc_string(struct sc_process *p, const char *text)
 	size_t len = strlen(text);
 	uint64_t at = sc_heap(p, 24 + len + 1);
 
-	if (p->ruby) { /* embedded: T_STRING, its length in the flags */
+	if (p->ruby && !p->sizes) { /* embedded: T_STRING, its length in the flags */
 		sc_set(p, at, 5 | len << 14, 8);
 		memcpy(p->bytes + (at - SC_BASE) + 16, text, len);
 		return at;
 	}
+	if (p->ruby)
+		sc_set(p, at, 5, 8);
 	sc_set(p, at + 16, len, 8);
 	memcpy(p->bytes + (at - SC_BASE) + 24, text, len);
 	return at;
@@ -238,10 +243,10 @@ static inline uint64_t sc_ruby_function(struct sc_process *p, const char *label,
 	sc_set(p, body + 8, sc_heap(p, 8ul * len), 8);
 	sc_set(p, body + 64, file, 8);
 	sc_set(p, body + 80, sc_string(p, label), 8);
-	sc_set(p, body + 88, line << 1 | 1, 8);
-	sc_set(p, body + 120, lines, 8);
-	sc_set(p, body + 136, len / 2, 4);
-	sc_set(p, body + 144, places, 8);
+	sc_set(p, body + 88, p->sizes ? line : line << 1 | 1, 8);
+	sc_set(p, body + (p->sizes ? 112 : 120), lines, 8);
+	sc_set(p, body + (p->sizes ? 128 : 136), len / 2, 4);
+	sc_set(p, body + (p->sizes ? 136 : 144), places, 8);
 	for (uint32_t i = 0; i < len / 2; i++)
 		sc_set(p, lines + 12ull * i, line + i, 4);
 	for (uint64_t k = 0; k < 6; k++) {

@@ -50,6 +50,63 @@ static void test_layout(void **state)
 	assert_int_equal(script.next, 14);
 }
 
+/* PHP 8.4 with frame pointers: two registers are pushed, and 0xa8 bytes are behind these. */
+static void test_php_frame_pointers(void **state)
+{
+	static const uint8_t prologue[] = {
+		0x55, 0x48, 0x89, 0xe5,			  /* push %rbp; mov %rsp,%rbp */
+		0x41, 0x55, 0x53,			  /* push %r13; push %rbx */
+		0x48, 0x81, 0xec, 0xa8, 0x00, 0x00, 0x00, /* sub $0xa8,%rsp */
+		0x4c, 0x89, 0x75, 0xc8,			  /* mov %r14,-0x38(%rbp) */
+		0x49, 0x89, 0xfe,			  /* mov %rdi,%r14 */
+		0x4c, 0x89, 0x7d, 0xc0,			  /* mov %r15,-0x40(%rbp) */
+	};
+	struct uw_script script;
+
+	(void)state;
+	sc_php_init(&sc);
+	memcpy(sc.bytes + (sc.version_at - SC_BASE), "xAPI420240924,NTS\0API20240924,NTS", 33);
+	memcpy(sc.bytes + SC_LOOP_AT, prologue, sizeof(prologue));
+	assert_int_equal(find(false, SC_BASE, &script), 0);
+	assert_int_equal(script.version, 0x804);
+	assert_int_equal(script.offsets.len, 96);
+	assert_int_equal(script.saved_frame, 0xa8 + 16 - 0x38);
+	assert_int_equal(script.saved_next, 0xa8 + 16 - 0x40);
+	sc.bytes[SC_LOOP_AT + 8] = 0x85; /* not sub: where rsp is, is not known */
+	assert_int_equal(find(false, SC_BASE, &script), -ENOTSUP);
+}
+
+/* Ruby 3.3: the pointer to the VM is in the code of a function, and the VM's main thread leads back to the VM. */
+static void test_ruby_vm(void **state)
+{
+	static const uint8_t load[] = {0x48, 0x8b, 0x2d}; /* mov n(%rip),%rbp */
+	const uint64_t code = SC_LOOP + 16 + 18;
+	uint64_t vm, thread;
+	struct uw_script script;
+
+	(void)state;
+	sc_ruby_init(&sc);
+	sc_set(&sc, sc.version_at + 2, '3', 1);
+	memcpy(sc.bytes + (code - SC_BASE), load, sizeof(load));
+	sc_set(&sc, code + 3, sc.symbols_at + 8 - (code + 7), 4);
+	assert_int_equal(find(true, SC_BASE, &script), 0);
+	assert_int_equal(script.version, 0x303);
+	assert_int_equal(script.offsets.frame_bytes, 56);
+	assert_int_equal(script.current, sc.symbols_at + 8); /* not started yet */
+	vm = sc_heap(&sc, 64);
+	thread = sc_heap(&sc, 64);
+	sc_set(&sc, sc.symbols_at + 8, vm, 8);
+	assert_int_equal(find(true, SC_BASE, &script), 0);
+	assert_int_equal(script.current, 0);
+	sc_set(&sc, vm + 40, thread, 8);
+	sc_set(&sc, thread + 32, vm, 8);
+	assert_int_equal(find(true, SC_BASE, &script), 0);
+	assert_int_equal(script.current, sc.symbols_at + 8);
+	sc_set(&sc, code + 3, sc.version_at - (code + 7), 4); /* no data */
+	assert_int_equal(find(true, SC_BASE, &script), 0);
+	assert_int_equal(script.current, 0);
+}
+
 static void test_unsupported(void **state)
 {
 	struct uw_script script;
@@ -67,7 +124,7 @@ static void test_unsupported(void **state)
 	assert_int_equal(find(true, SC_BASE, &script), -ENOEXEC); /* PHP is no Ruby */
 	sc_ruby_init(&sc);
 	assert_int_equal(find(false, SC_BASE, &script), -ENOEXEC);
-	sc_set(&sc, sc.version_at + 2, '2', 1);
+	sc_set(&sc, sc.version_at + 2, '9', 1);
 	assert_int_equal(find(true, SC_BASE, &script), -ENOTSUP);
 	sc_ruby_init(&sc);
 	memset(sc.bytes + SC_LOOP_AT, 0x90, SC_LOOP_BYTES);
@@ -199,6 +256,22 @@ static void test_ruby_names(void **state)
 }
 
 /* Data at the end of all addresses: the search for the names of methods ends. */
+static void test_ruby_sizes(void **state)
+{
+	struct uw_script script;
+	uint64_t file, f;
+
+	(void)state;
+	sc_ruby_init(&sc);
+	sc.sizes = true;
+	sc_set(&sc, sc.version_at + 2, '4', 1);
+	assert_int_equal(find(true, SC_BASE, &script), 0);
+	file = sc_string(&sc, "/x/a.rb");
+	f = sc_ruby_function(&sc, "Cart#total", file, 10, 60);
+	expect_text(&script, f, 5, "Cart#total", "/x/a.rb", 12);
+	expect_text(&script, f, UW_SCRIPT_NO_POSITION, "Cart#total", "/x/a.rb", 10);
+}
+
 static void test_ruby_wrap(void **state)
 {
 	const Elf64_Phdr data = {
@@ -549,6 +622,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_layout),
 		cmocka_unit_test(test_unsupported),
+		cmocka_unit_test(test_php_frame_pointers),
+		cmocka_unit_test(test_ruby_vm),
+		cmocka_unit_test(test_ruby_sizes),
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_php_names),
 		cmocka_unit_test(test_ruby_names),
