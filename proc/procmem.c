@@ -60,25 +60,45 @@ struct memory_guard {
 	_Atomic uint64_t refused, replaced, cpu_ns;
 };
 
-struct read_request {
-	uint64_t address, len;
-};
-
+/* A request is one range, or more of them (read_ranges()). */
 struct read_answer {
 	int64_t result; /* bytes that follow, or < 0 */
 };
 
+/* The ranges' bytes, one behind the other; 0 for what cannot be read.  -EINVAL: they are more than UW_RANGES_BYTES. */
+static ssize_t read_ranges(int fd, const struct uw_range *ranges, size_t n, uint8_t *to)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t len = ranges[i].len;
+		ssize_t got;
+
+		if (len > UW_RANGES_BYTES - at)
+			return -EINVAL;
+		got = read_memory(fd, ranges[i].address, to + at, len);
+		got = got < 0 ? 0 : got;
+		memset(to + at + got, 0, len - (size_t)got);
+		at += len;
+	}
+	return (ssize_t)at;
+}
+
 static void serve(void *kept, struct helper_call *call)
 {
 	struct read_answer answer;
-	struct read_request request;
+	struct uw_range ranges[UW_RANGES_MAX];
+	size_t n = call->request_len / sizeof(*ranges);
+	uint8_t *to = call->answer + sizeof(answer);
 
 	(void)kept;
-	if (call->request_len != sizeof(request) || call->room < sizeof(answer) + READ_MAX)
+	if (!n || n > UW_RANGES_MAX || call->request_len % sizeof(*ranges) ||
+	    call->room < sizeof(answer) + READ_MAX)
 		return;
-	memcpy(&request, call->request, sizeof(request));
-	answer.result = read_memory(call->fd, request.address, call->answer + sizeof(answer),
-				    min_u64(request.len, READ_MAX));
+	memcpy(ranges, call->request, n * sizeof(*ranges));
+	answer.result = n > 1 ? read_ranges(call->fd, ranges, n, to)
+			      : read_memory(call->fd, ranges[0].address, to,
+					    min_u64(ranges[0].len, READ_MAX));
 	memcpy(call->answer, &answer, sizeof(answer));
 	call->answer_len = sizeof(answer) + (size_t)(answer.result > 0 ? answer.result : 0);
 }
@@ -134,15 +154,15 @@ static int need_helper(struct memory_guard *g)
 }
 
 /* Asks and waits.  -EPIPE: the helper is gone; -ETIMEDOUT: it sleeps. */
-static ssize_t read_once(struct memory_guard *g, int fd, const struct read_request *request,
-			 void *to)
+static ssize_t read_once(struct memory_guard *g, int fd, const struct uw_range *ranges, size_t n,
+			 void *to, size_t room)
 {
 	const uint8_t *data = NULL;
 	struct read_answer answer;
 	size_t len = 0;
 	int unused = -1, r;
 
-	r = helper_ask(g->helper, request, sizeof(*request), fd);
+	r = helper_ask(g->helper, ranges, n * sizeof(*ranges), fd);
 	if (r < 0)
 		return trace(r);
 	for (int i = 0; i < WAITS_MAX; i++) {
@@ -160,14 +180,15 @@ static ssize_t read_once(struct memory_guard *g, int fd, const struct read_reque
 	memcpy(&answer, data, sizeof(answer));
 	if (answer.result <= 0)
 		return (ssize_t)answer.result;
-	len = min_u64(min_u64((uint64_t)answer.result, request->len), len - sizeof(answer));
+	len = min_u64(min_u64((uint64_t)answer.result, room), len - sizeof(answer));
 	memcpy(to, data + sizeof(answer), len);
 	return (ssize_t)len;
 }
 
-ssize_t memory_guard_read(struct memory_guard *g, int fd, uint64_t address, void *to, size_t len)
+/* At most @room bytes. */
+static ssize_t ask(struct memory_guard *g, int fd, const struct uw_range *ranges, size_t n_ranges,
+		   void *to, size_t room)
 {
-	const struct read_request request = {address, min_u64(len, READ_MAX)};
 	ssize_t n = -EPIPE;
 
 	for (int tries = 0; tries < 2 && n == -EPIPE; tries++) {
@@ -175,7 +196,7 @@ ssize_t memory_guard_read(struct memory_guard *g, int fd, uint64_t address, void
 
 		if (r < 0)
 			return r;
-		n = read_once(g, fd, &request, to);
+		n = read_once(g, fd, ranges, n_ranges, to, room);
 		if (n == -ETIMEDOUT)
 			atomic_fetch_add(&g->refused, 1);
 		if (n == -EPIPE)
@@ -187,6 +208,13 @@ ssize_t memory_guard_read(struct memory_guard *g, int fd, uint64_t address, void
 		atomic_store(&g->cpu_ns,
 			     g->past_cpu_ns + (g->helper ? helper_cpu_ns(g->helper) : 0));
 	return n;
+}
+
+ssize_t memory_guard_read(struct memory_guard *g, int fd, uint64_t address, void *to, size_t len)
+{
+	const struct uw_range range = {address, min_u64(len, READ_MAX)};
+
+	return ask(g, fd, &range, 1, to, range.len);
 }
 
 void memory_guard_count(const struct memory_guard *g, struct memory_guard_counts *ret_counts)
@@ -231,6 +259,23 @@ static ssize_t procmem_read(struct uw_memory *memory, uint64_t address, void *to
 	return n;
 }
 
+static bool procmem_read_ranges(struct uw_memory *memory, const struct uw_range *ranges, size_t n,
+				void *to)
+{
+	struct procmem *m = container_of(memory, struct procmem, memory);
+	size_t len = 0;
+	ssize_t got;
+
+	for (size_t i = 0; i < n && len <= UW_RANGES_BYTES; i++)
+		len = ranges[i].len > UW_RANGES_BYTES ? SIZE_MAX : len + ranges[i].len;
+	if (!n || n > UW_RANGES_MAX || len > UW_RANGES_BYTES || m->refused)
+		return false;
+	got = m->guard ? ask(m->guard, m->fd, ranges, n, to, len)
+		       : read_ranges(m->fd, ranges, n, to);
+	m->refused = got == -ETIMEDOUT;
+	return got == (ssize_t)len;
+}
+
 int procfs_memory_of_fd(int fd, struct memory_guard *guard, struct uw_memory **ret_memory)
 {
 	struct procmem *m = calloc(1, sizeof(*m));
@@ -240,6 +285,7 @@ int procfs_memory_of_fd(int fd, struct memory_guard *guard, struct uw_memory **r
 		return fail(-ENOMEM);
 	}
 	m->memory.read = procmem_read;
+	m->memory.read_ranges = procmem_read_ranges;
 	m->fd = fd;
 	m->guard = guard;
 	*ret_memory = &m->memory;

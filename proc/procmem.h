@@ -16,7 +16,7 @@ struct memory_guard;
 /* @deadline_ns: how long the helper may sleep in one read. */
 int memory_guard_new(uint64_t deadline_ns, struct memory_guard **ret_guard);
 struct memory_guard *memory_guard_free(struct memory_guard *guard);
-/* As pread of up to 64 KiB; more is not read.  -ETIMEDOUT: the memory does not answer. */
+/* As pread of up to 1 MiB; more is not read.  -ETIMEDOUT: the memory does not answer. */
 ssize_t memory_guard_read(struct memory_guard *guard, int fd, uint64_t address, void *to,
 			  size_t len);
 

@@ -23,9 +23,18 @@ enum uw_arch { UW_ARCH_NONE, UW_ARCH_X86_64, UW_ARCH_AARCH64 };
 #define UW_ARCH_HOST UW_ARCH_NONE
 #endif
 
+struct uw_range {
+	uint64_t address, len;
+};
+enum { UW_RANGES_MAX = 512, UW_RANGES_BYTES = 64 << 10 };
+
 /* Reads @len bytes of a process at @address.  Returns the bytes read (0..len), or < 0. */
 struct uw_memory {
 	ssize_t (*read)(struct uw_memory *memory, uint64_t address, void *to, size_t len);
+	/* At most UW_RANGES_MAX ranges of UW_RANGES_BYTES in all, one behind the other into @to; bytes that cannot be read are
+	 * 0.  false: nothing was read.  NULL: not offered. */
+	bool (*read_ranges)(struct uw_memory *memory, const struct uw_range *ranges, size_t n,
+			    void *to);
 };
 
 struct uw_module;

@@ -38,6 +38,10 @@ enum {
 	CODE_FRESH_NS = 20000000,
 	CODE_FRESH_MOST_NS = 10000000000,
 	CODE_FRESH_PART = 4,
+	/* ... so those that will be read soon are read with it. */
+	AGAIN_MAX = 64,
+	AGAIN_BYTES = CODE_SIZE + 8 +
+		      16, /* the object, the hash of its file's name, length and hash of its own */
 };
 
 /* One stack. */
@@ -85,36 +89,97 @@ static uint64_t word_of(const uint8_t *bytes, size_t at)
 
 /* ---- code objects ---- */
 
-/* Reads the code object at @address.  false: there is none. */
-static bool read_code(struct python_walk *pw, uint64_t address, struct script_function *ret_code)
+/* What identifies the code object of which @bytes were read, apart from its strings.  false: it is none. */
+static bool code_of_bytes(const struct python_walk *pw, uint64_t address, const uint8_t *bytes,
+			  struct uw_python_content *content, struct script_function *ret_code)
 {
 	const struct uw_python_offsets *o = &pw->py->offsets;
-	struct uw_python_content content;
-	uint8_t bytes[CODE_SIZE];
-	uint64_t filename, qualname;
 
-	if (address & 7 || !read_late(pw, address, bytes, sizeof(bytes)) ||
-	    word_of(bytes, CODE_TYPE) != pw->py->code_type)
-		return false;
-	qualname = word_of(bytes, o->qualname);
-	filename = word_of(bytes, o->filename);
-	content.units = word_of(bytes, CODE_UNITS);
-	memcpy(&content.line, bytes + o->line, sizeof(content.line));
-	if (!content.units || content.units > UNITS_MAX ||
-	    !read_late(pw, filename + UW_PYTHON_HASH, &content.filename, 8) ||
-	    !read_late(pw, qualname + UW_PYTHON_LENGTH, &content.length, 8) ||
-	    !read_late(pw, qualname + UW_PYTHON_HASH, &content.hash, 8))
-		return false;
+	content->units = word_of(bytes, CODE_UNITS);
+	memcpy(&content->line, bytes + o->line, sizeof(content->line));
 	*ret_code = (struct script_function){
 		.address = address,
 		.serial = pw->s->serial,
 		.code = address + o->bytecode,
-		.len = 2 * content.units,
-		.sign = uw_python_sign(&content),
-		/* _Py_InitCleanup: no function has the same text for its file and its name. */
-		.hidden = filename == qualname,
+		.len = 2 * content->units,
+		.filename = word_of(bytes, o->filename),
+		.qualname = word_of(bytes, o->qualname),
 	};
+	/* _Py_InitCleanup: no function has the same text for its file and its name. */
+	ret_code->hidden = ret_code->filename == ret_code->qualname;
+	return word_of(bytes, CODE_TYPE) == pw->py->code_type && content->units &&
+	       content->units <= UNITS_MAX;
+}
+
+/* Reads the code object at @address.  false: there is none. */
+static bool read_code(struct python_walk *pw, uint64_t address, struct script_function *ret_code)
+{
+	struct uw_python_content content;
+	struct script_function code;
+	uint8_t bytes[CODE_SIZE];
+
+	if (address & 7 || !read_late(pw, address, bytes, sizeof(bytes)) ||
+	    !code_of_bytes(pw, address, bytes, &content, &code) ||
+	    !read_late(pw, code.filename + UW_PYTHON_HASH, &content.filename, 8) ||
+	    !read_late(pw, code.qualname + UW_PYTHON_LENGTH, &content.length, 8) ||
+	    !read_late(pw, code.qualname + UW_PYTHON_HASH, &content.hash, 8))
+		return false;
+	code.sign = uw_python_sign(&content);
+	*ret_code = code;
 	return true;
+}
+
+static uint64_t fresh_ns(const struct script_function *c)
+{
+	return min_u64(max_u64((c->read_at - c->since) / CODE_FRESH_PART, CODE_FRESH_NS),
+		       CODE_FRESH_MOST_NS);
+}
+
+/* Is the object as it was?  @bytes: AGAIN_BYTES that were read of it. */
+static bool is_same_code(const struct python_walk *pw, const struct script_function *c,
+			 const uint8_t *bytes)
+{
+	struct uw_python_content content;
+	struct script_function now;
+
+	if (!code_of_bytes(pw, c->address, bytes, &content, &now) || now.len != c->len ||
+	    now.filename != c->filename || now.qualname != c->qualname)
+		return false;
+	content.filename = word_of(bytes, CODE_SIZE);
+	content.length = word_of(bytes, CODE_SIZE + 8);
+	content.hash = word_of(bytes, CODE_SIZE + 16);
+	return uw_python_sign(&content) == c->sign;
+}
+
+/* Reads the known object @c at once with others of which a quarter of the time is over.  One that is not as it was stays as it is:
+ * it is read by itself when it is needed. */
+static void read_again(struct python_walk *pw, struct script_function *c, uint64_t now)
+{
+	struct uw_memory *memory = pw->w->snapshot->space->memory;
+	struct script_function *list[AGAIN_MAX] = {c};
+	struct uw_range ranges[3 * AGAIN_MAX];
+	uint8_t bytes[AGAIN_MAX * AGAIN_BYTES];
+	size_t n = 1;
+
+	if (!memory || !memory->read_ranges)
+		return;
+	for (size_t i = 0; i < SCRIPT_FUNCTIONS && n < AGAIN_MAX; i++) {
+		struct script_function *f = &pw->s->functions[i];
+
+		if (f->serial == pw->s->serial && f->qualname && f != c && f->read_at < now &&
+		    now - f->read_at >= fresh_ns(f) / 4)
+			list[n++] = f;
+	}
+	for (size_t i = 0; i < n; i++) {
+		ranges[3 * i] = (struct uw_range){list[i]->address, CODE_SIZE};
+		ranges[3 * i + 1] = (struct uw_range){list[i]->filename + UW_PYTHON_HASH, 8};
+		ranges[3 * i + 2] = (struct uw_range){list[i]->qualname + UW_PYTHON_LENGTH, 16};
+	}
+	if (!memory->read_ranges(memory, ranges, 3 * n, bytes))
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (is_same_code(pw, list[i], bytes + i * AGAIN_BYTES))
+			list[i]->read_at = now;
 }
 
 /* The code object at @address; NULL: there is none.  One that was freed is replaced when another is at its address. */
@@ -125,9 +190,12 @@ static const struct script_function *code_at(struct python_walk *pw, uint64_t ad
 	/* Samples of several threads or of a batch are not in the order of their times. */
 	uint64_t now = known ? max_u64(pw->w->snapshot->time, c->read_at) : pw->w->snapshot->time;
 	uint64_t since = known ? c->since : now, sign = c->sign;
-	uint64_t fresh = known ? (c->read_at - since) / CODE_FRESH_PART : 0;
 
-	if (known && now - c->read_at < min_u64(max_u64(fresh, CODE_FRESH_NS), CODE_FRESH_MOST_NS))
+	if (known && now - c->read_at < fresh_ns(c))
+		return c;
+	if (known)
+		read_again(pw, c, now);
+	if (known && c->read_at == now)
 		return c;
 	if (!read_code(pw, address, c) && !known)
 		return NULL;

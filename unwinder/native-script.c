@@ -47,7 +47,18 @@ bool script_same(struct native_script *s, const struct native *e, const struct w
 
 struct script_function *script_function_slot(struct native_script *s, uint64_t address)
 {
-	return &s->functions[hash_u64(address ^ s->serial) % SCRIPT_FUNCTIONS];
+	uint64_t hash = hash_u64(address ^ s->serial);
+	struct script_function *oldest = NULL;
+
+	for (uint64_t i = 0; i < SCRIPT_PLACES; i++) {
+		struct script_function *f = &s->functions[(hash + i) % SCRIPT_FUNCTIONS];
+
+		if (!f->serial || (f->serial == s->serial && f->address == address))
+			return f;
+		if (!oldest || f->read_at < oldest->read_at)
+			oldest = f;
+	}
+	return oldest;
 }
 
 /* ---- the new list ---- */

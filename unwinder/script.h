@@ -15,6 +15,8 @@ enum {
 	SCRIPT_RUNS_MAX = 256,	 /* frames of the loop in one stack */
 	SCRIPT_PASTS = 8192,	 /* frames of functions remembered */
 	SCRIPT_FUNCTIONS = 1024, /* functions remembered */
+	/* where a function may be: two at one place would be read again for each stack */
+	SCRIPT_PLACES = 16,
 };
 
 /* The words of a frame, since when they read the same, and how often. */
@@ -26,13 +28,14 @@ struct script_past {
 /* A function: its instructions are at [code, code + len). */
 struct script_function {
 	uint64_t address, code, len;
-	uint64_t handler; /* in C: its first byte; 0: it has instructions */
-	uint64_t sign;	  /* Python: image.h */
-	uint64_t read_at; /* Python: time of the sample */
-	uint64_t since;	  /* ... that found it first as it is now */
-	uint32_t serial;  /* of the module; 0: free */
-	bool hidden;	  /* the interpreter's own, between two functions */
-	bool explored;	  /* the functions that it calls were looked at */
+	uint64_t handler;	     /* in C: its first byte; 0: it has instructions */
+	uint64_t sign;		     /* Python: image.h */
+	uint64_t filename, qualname; /* ... strings */
+	uint64_t read_at;	     /* Python: time of the sample */
+	uint64_t since;		     /* ... that found it first as it is now */
+	uint32_t serial;	     /* of the module; 0: free */
+	bool hidden;		     /* the interpreter's own, between two functions */
+	bool explored;		     /* the functions that it calls were looked at */
 };
 
 struct native_script {
@@ -54,7 +57,7 @@ bool script_step(struct native_script *s, uint32_t n);
  * that it reads so now. */
 bool script_same(struct native_script *s, const struct native *e, const struct walk *w,
 		 uint64_t frame, uint64_t code, uint64_t words);
-/* The place of the function at @address in the table, by its serial and address; it may hold another one. */
+/* The place of the function at @address in the table, by its serial and address; it may hold another one, which is to be replaced. */
 struct script_function *script_function_slot(struct native_script *s, uint64_t address);
 static inline bool script_function_has(const struct script_function *f, uint64_t instruction)
 {

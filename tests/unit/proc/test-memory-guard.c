@@ -11,7 +11,7 @@
 #include "proc/procfs.h"
 #include "tests/unit/cmocka.h"
 
-enum { PAGE = 4096, READ_MAX = 64 << 10 };
+enum { PAGE = 4096, READ_MAX = 1 << 20 };
 
 static int own_mem(void)
 {
@@ -43,6 +43,54 @@ static void test_reads(void **state)
 	assert_true(counts.cpu_ns > 0);
 	(void)memory_guard_free(g);
 	(void)close(fd);
+}
+
+/* Several ranges at once, by a helper and without; what cannot be read is 0. */
+static void test_ranges(void **state)
+{
+	static uint8_t bytes[UW_RANGES_BYTES], back[UW_RANGES_BYTES];
+	const struct uw_range ranges[] = {{(uintptr_t)bytes + 8, 100},
+					  {16, 50}, /* nothing is mapped there */
+					  {UINT64_MAX - 3, 8},
+					  {(uintptr_t)bytes + 500, 3}};
+	const struct uw_range all[] = {{(uintptr_t)bytes, UW_RANGES_BYTES - 1},
+				       {(uintptr_t)bytes, 1}},
+			      more[] = {{(uintptr_t)bytes, UW_RANGES_BYTES}, {(uintptr_t)bytes, 1}},
+			      wrapped[] = {{(uintptr_t)bytes, 8},
+					   {(uintptr_t)bytes, UINT64_MAX - 7}};
+	static struct uw_range many[UW_RANGES_MAX + 1];
+	struct memory_guard *g;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(1 + i % 251);
+	for (size_t i = 0; i < ARRAY_SIZE(many); i++)
+		many[i] = (struct uw_range){(uintptr_t)bytes + i, 1};
+	assert_int_equal(memory_guard_new(60 * NSEC_PER_SEC, &g), 0);
+	for (int guarded = 0; guarded < 2; guarded++) {
+		struct uw_memory *m;
+
+		assert_int_equal(procfs_memory_of_fd(own_mem(), guarded ? g : NULL, &m), 0);
+		memset(back, 0xee, sizeof(back));
+		assert_true(m->read_ranges(m, ranges, ARRAY_SIZE(ranges), back));
+		assert_memory_equal(back, bytes + 8, 100);
+		for (size_t i = 100; i < 158; i++)
+			assert_int_equal(back[i], 0);
+		assert_memory_equal(back + 158, bytes + 500, 3);
+		assert_int_equal(back[161], 0xee);
+		assert_true(m->read_ranges(m, all, 2, back));
+		assert_memory_equal(back, bytes, UW_RANGES_BYTES - 1);
+		assert_int_equal(back[UW_RANGES_BYTES - 1], bytes[0]);
+		assert_true(m->read_ranges(m, many, UW_RANGES_MAX, back));
+		assert_memory_equal(back, bytes, UW_RANGES_MAX);
+		assert_true(m->read_ranges(m, ranges, 1, back));
+		assert_false(m->read_ranges(m, more, 2, back));
+		assert_false(m->read_ranges(m, wrapped, 2, back));
+		assert_false(m->read_ranges(m, many, ARRAY_SIZE(many), back));
+		assert_false(m->read_ranges(m, ranges, 0, back));
+		(void)procfs_memory_free(m);
+	}
+	(void)memory_guard_free(g);
 }
 
 /* The guard's helper: our only child. */
@@ -80,6 +128,8 @@ static void test_no_answer(void **state)
 	assert_int_equal(counts.refused, 1);
 	before = clock_ns(CLOCK_MONOTONIC);
 	n = stuck->read(stuck, (uintptr_t)word, back, 8);
+	memory_guard_count(g, &counts);
+	assert_false(stuck->read_ranges(stuck, &(struct uw_range){(uintptr_t)word, 8}, 1, back));
 	memory_guard_count(g, &counts);
 	assert_int_equal(counts.refused, 1); /* nothing was asked */
 	assert_true(n == -ETIMEDOUT || clock_ns(CLOCK_MONOTONIC) - before > 400 * NSEC_PER_MSEC);
@@ -128,6 +178,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reads),
+		cmocka_unit_test(test_ranges),
 		cmocka_unit_test(test_no_answer),
 		cmocka_unit_test(test_killed),
 	};

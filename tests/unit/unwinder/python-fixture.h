@@ -18,7 +18,8 @@ struct py_process {
 	struct uw_memory memory;
 	uint8_t bytes[PY_BYTES];
 	size_t used, heap;
-	uint64_t reads, version_at, code_type, unicode_type, type_type, none, trampoline;
+	uint64_t reads, range_reads, version_at, code_type, unicode_type, type_type, none,
+		trampoline;
 	int minor;
 };
 
@@ -32,6 +33,22 @@ static inline ssize_t py_read(struct uw_memory *memory, uint64_t address, void *
 	len = min_u64(len, PY_BYTES - (address - PY_BASE));
 	memcpy(to, p->bytes + (address - PY_BASE), len);
 	return (ssize_t)len;
+}
+
+static inline bool py_read_ranges(struct uw_memory *memory, const struct uw_range *ranges, size_t n,
+				  void *to)
+{
+	struct py_process *p = container_of(memory, struct py_process, memory);
+	uint8_t *at = to;
+
+	p->range_reads++;
+	for (size_t i = 0; i < n; at += ranges[i++].len) {
+		memset(at, 0, ranges[i].len);
+		if (ranges[i].address >= PY_BASE && ranges[i].address - PY_BASE < PY_BYTES)
+			memcpy(at, p->bytes + (ranges[i].address - PY_BASE),
+			       min_u64(ranges[i].len, PY_BYTES - (ranges[i].address - PY_BASE)));
+	}
+	return true;
 }
 
 static inline void py_set(struct py_process *p, uint64_t address, uint64_t value, size_t width)

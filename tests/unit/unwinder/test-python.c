@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "unwinder/regs.h"
+#include "unwinder/script.h"
 
 static struct py_process py;
 
@@ -283,10 +284,8 @@ static void test_reused(void **state)
 }
 
 /* A function is freed, and another one is at its address: each has its own name. */
-static void test_code_reused(void **state)
+static void check_code_reused(struct fixture *f, bool together)
 {
-	struct fixture *f = *state;
-
 	for (int minor = 11; minor <= 13; minor++) {
 		struct python *python;
 		struct program p;
@@ -294,6 +293,7 @@ static void test_code_reused(void **state)
 		uint64_t before, now, name;
 
 		put_program(f, &p, minor);
+		py.memory.read_ranges = together ? py_read_ranges : NULL;
 		assert_int_equal(python_new(&py.memory, PY_BASE, &python), 0);
 		run(f, SMALL);
 		before = f->frames[1];
@@ -332,6 +332,63 @@ static void test_code_reused(void **state)
 		(void)python_free(python);
 		uw_module_unref(p.module);
 	}
+}
+
+static void test_code_reused(void **state)
+{
+	check_code_reused(*state, false);
+	check_code_reused(*state, true);
+}
+
+/* Objects that were read some time ago are read again in one request. */
+static void test_code_together(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int minor = 11; minor <= 13; minor++) {
+		uint64_t first, fresh;
+		struct program p;
+
+		put_program(f, &p, minor);
+		py.memory.read_ranges = py_read_ranges;
+		py.reads = py.range_reads = 0;
+		run(f, SMALL);
+		first = py.reads;
+		run(f, SMALL);
+		fresh = py.reads - first;
+		assert_int_equal(py.range_reads, 0);
+		f->snapshot.time += NSEC_PER_SEC;
+		run(f, SMALL);
+		assert_int_equal(py.range_reads, 1);
+		assert_int_equal(py.reads, first + 2 * fresh);
+		run(f, SMALL);
+		assert_int_equal(py.range_reads, 1);
+		EXPECT(f, SMALL, NAMED(p.f), GUESSED(p.g), CALLED(SMALL + 1), GUESSED(p.main),
+		       CALLED(ROOTED + 1));
+		uw_module_unref(p.module);
+	}
+}
+
+/* As many functions as a program has: each keeps its place. */
+static void test_code_places(void **state)
+{
+	enum { N = 400 };
+	struct native_script *s = calloc(1, sizeof(*s));
+
+	(void)state;
+	assert_non_null(s);
+	s->serial = 7;
+	for (uint64_t i = 1; i <= N; i++)
+		*script_function_slot(s, i * 208) = (struct script_function){
+			.address = i * 208, .serial = s->serial, .read_at = i};
+	for (uint64_t i = 1; i <= N; i++)
+		assert_int_equal(script_function_slot(s, i * 208)->address, i * 208);
+	/* A full table: the one that was read first goes. */
+	for (size_t i = 0; i < SCRIPT_FUNCTIONS; i++)
+		s->functions[i] = (struct script_function){
+			.address = 1, .serial = s->serial, .read_at = 100 + i % SCRIPT_PLACES};
+	assert_int_equal(script_function_slot(s, 12345)->read_at, 100);
+	free(s);
 }
 
 /* Frames that lead in a circle, to nothing, or out of the process: the loop's own frame stays, and nothing is read without
@@ -495,6 +552,8 @@ int main(void)
 		TEST(test_stack),
 		TEST(test_reused),
 		TEST(test_code_reused),
+		TEST(test_code_together),
+		cmocka_unit_test(test_code_places),
 		TEST(test_wrong_frames),
 		TEST(test_many_entries),
 		TEST(test_hidden),
