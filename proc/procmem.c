@@ -238,17 +238,16 @@ struct procmem {
 	unsigned refusals;
 };
 
-static ssize_t procmem_read(struct uw_memory *memory, uint64_t address, void *to, size_t len)
+/* By the helper, unless it was refused a short time ago. */
+static ssize_t ask_again(struct procmem *m, const struct uw_range *ranges, size_t n_ranges,
+			 void *to, size_t room)
 {
-	struct procmem *m = container_of(memory, struct procmem, memory);
 	uint64_t now, pause;
 	ssize_t n;
 
-	if (!m->guard)
-		return read_memory(m->fd, address, to, len);
 	if (m->refused_until && clock_ns(CLOCK_MONOTONIC) < m->refused_until)
 		return -ETIMEDOUT;
-	n = memory_guard_read(m->guard, m->fd, address, to, len);
+	n = ask(m->guard, m->fd, ranges, n_ranges, to, room);
 	if (n != -ETIMEDOUT)
 		return n;
 	now = clock_ns(CLOCK_MONOTONIC);
@@ -259,21 +258,27 @@ static ssize_t procmem_read(struct uw_memory *memory, uint64_t address, void *to
 	return n;
 }
 
+static ssize_t procmem_read(struct uw_memory *memory, uint64_t address, void *to, size_t len)
+{
+	struct procmem *m = container_of(memory, struct procmem, memory);
+	const struct uw_range range = {address, min_u64(len, READ_MAX)};
+
+	return m->guard ? ask_again(m, &range, 1, to, range.len)
+			: read_memory(m->fd, address, to, len);
+}
+
 static bool procmem_read_ranges(struct uw_memory *memory, const struct uw_range *ranges, size_t n,
 				void *to)
 {
 	struct procmem *m = container_of(memory, struct procmem, memory);
 	size_t len = 0;
-	ssize_t got;
 
 	for (size_t i = 0; i < n && len <= UW_RANGES_BYTES; i++)
 		len = ranges[i].len > UW_RANGES_BYTES ? SIZE_MAX : len + ranges[i].len;
-	if (!n || n > UW_RANGES_MAX || len > UW_RANGES_BYTES || m->refused)
+	if (!n || n > UW_RANGES_MAX || len > UW_RANGES_BYTES)
 		return false;
-	got = m->guard ? ask(m->guard, m->fd, ranges, n, to, len)
-		       : read_ranges(m->fd, ranges, n, to);
-	m->refused = got == -ETIMEDOUT;
-	return got == (ssize_t)len;
+	return (m->guard ? ask_again(m, ranges, n, to, len) : read_ranges(m->fd, ranges, n, to)) ==
+	       (ssize_t)len;
 }
 
 int procfs_memory_of_fd(int fd, struct memory_guard *guard, struct uw_memory **ret_memory)
