@@ -37,7 +37,7 @@ static void accepted(void *arg)
 
 	run->started = true;
 	/* Opens the file: a trace that cannot be created must not start the command. */
-	if (run->sink->write(run->sink, "", 0) < 0) {
+	if (!run->waits && run->sink->write(run->sink, "", 0) < 0) {
 		run->status = 1;
 		if (!late_sink_report(run->sink))
 			log_error("the trace cannot be written");
@@ -75,6 +75,19 @@ void ask_run_stop(struct ask_run *run)
 {
 	run->job->ended_by_us = true;
 	ask_stop(run->ask);
+}
+
+void ask_run_trigger(struct ask_run *run, uint32_t uid, const char *name)
+{
+	ask_trigger(run->ask, uid, name);
+}
+
+static void triggered(void *arg, int verdict)
+{
+	struct ask_run *run = arg;
+
+	if (run->triggered)
+		run->triggered(run->arg, verdict);
 }
 
 static void show(struct ask_run *run, const Pb__ControlSummary *m)
@@ -125,6 +138,7 @@ static int begin(struct ask_run *run)
 		.ended = ended,
 		.progress = progress,
 		.renewed = renewed,
+		.triggered = triggered,
 		.arg = run,
 	};
 	int r = loop_init(&run->loop);

@@ -19,6 +19,8 @@ struct ask_run {
 	 * end.  < 0 from shown() ends the recording. */
 	double interval;
 	int (*shown)(void *arg, const Pb__ControlSummary *summary);
+	bool waits; /* for a trigger or a start: the file is made when packets come */
+	void (*triggered)(void *arg, int verdict); /* as of ask_options */
 	void *arg;
 
 	char why[512];
@@ -49,4 +51,6 @@ int ask_run_refused(const struct ask_run *run, const char *lacks, bool kernel);
 int ask_run(struct ask_run *run);
 /* Ends the recording and the command.  Valid between ask_run_open() and ask_run_deinit(). */
 void ask_run_stop(struct ask_run *run);
+/* A trigger or start of the trace session.  Valid as ask_run_stop(). */
+void ask_run_trigger(struct ask_run *run, uint32_t uid, const char *name);
 void ask_run_deinit(struct ask_run *run);

@@ -259,6 +259,10 @@ static void take_message(struct ask *a, uint32_t type, const uint8_t *data, size
 		a->error = a->error ? a->error : -EIO;
 		(void)snprintf(a->why, sizeof(a->why), "%.*s", (int)min_u64(len, 500), data);
 		break;
+	case CONTROL_TRIGGERED:
+		if (len == 1 && a->options.triggered)
+			a->options.triggered(a->options.arg, data[0]);
+		break;
 	default:
 		break; /* of a later version */
 	}
@@ -316,6 +320,17 @@ void ask_renew(struct ask *a)
 {
 	loop_remove(a->loop, &a->packets);
 	send_message(a, CONTROL_RENEW);
+}
+
+void ask_trigger(struct ask *a, uint32_t uid, const char *name)
+{
+	_cleanup_(buffer_deinit) struct buffer b = {0};
+
+	buffer_append(&b, &uid, sizeof(uid));
+	if (name)
+		buffer_append(&b, name, strlen(name));
+	if (!a->ended && !b.bad && control_queue(&a->stream, CONTROL_TRIGGER, b.data, b.len) >= 0)
+		(void)send_now(a); /* the loop reports a lost connection */
 }
 
 bool ask_denied(const struct ask *a)

@@ -18,6 +18,8 @@ struct ask_options {
 	void (*progress)(void *arg, const Pb__ControlSummary *summary);
 	/* ask_renew() has completed; may be NULL. */
 	void (*renewed)(void *arg, const Pb__ControlSummary *summary);
+	/* The answer to ask_trigger(): enum trigger_verdict; may be NULL. */
+	void (*triggered)(void *arg, int verdict);
 	void *arg;
 };
 
@@ -35,6 +37,9 @@ void ask_stop(struct ask *ask);
 /* Cuts the stream: all packets of samples so far reach the sink before renewed() is called, and later packets
  * can be parsed without them.  Not called if the recording ends first.  One request at a time. */
 void ask_renew(struct ask *ask);
+/* A trigger @name (at most TRIGGER_NAME_MAX bytes) of user @uid for the trace session; NULL: its start.  triggered() is called
+ * once for each, in their order. */
+void ask_trigger(struct ask *ask, uint32_t uid, const char *name);
 /* True if the daemon refused the request: nothing was recorded. */
 bool ask_denied(const struct ask *ask);
 /* < 0 and a line for the user: denied, failed, or the connection was lost. */

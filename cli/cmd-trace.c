@@ -108,7 +108,9 @@ static const struct options options = {
 		    "START_TRACING begins with it, STOP_TRACING ends after it, and nothing is kept "
 		    "without it.  CLONE_SNAPSHOT writes what its buffers hold to FILE-1, FILE-2 "
 		    "(of trace.pftrace: trace-1.pftrace), one for each trigger, and goes on until "
-		    "trigger_timeout_ms; FILE itself is not made."},
+		    "trigger_timeout_ms; FILE itself is not made.  Where the daemon records, the "
+		    "first "
+		    "two and deferred_start work in the same way, and CLONE_SNAPSHOT is refused."},
 	.defs = defs,
 	.examples = "# run a config, then show its losses\n"
 		    "perfwind trace -c config.pbtxt -o trace.pftrace\n"
@@ -280,15 +282,36 @@ static void on_snapshot(void *arg, const char *name, const struct trace_clone_re
 			 text_count(result->written.samples, samples), result->bytes >> 10, name);
 }
 
-/* < 0: reported. */
-static int hear_triggers(struct trace_run *run)
+/* To the daemon, which answers later. */
+static int pass_trigger(void *asked, const char *name, uint32_t uid)
 {
-	const struct trigger_events events = {on_trigger, on_start, run};
-	const Pb__TraceConfig *m = run->config->message;
+	ask_run_trigger(asked, uid, name);
+	return TRIGGER_LATER;
+}
+
+static int pass_start(void *asked)
+{
+	return pass_trigger(asked, NULL, geteuid());
+}
+
+static void answered(void *arg, int verdict)
+{
+	trigger_socket_answer(((struct trace_run *)arg)->triggers, verdict);
+}
+
+static bool waits(const struct trace_run *run)
+{
+	return triggers_wanted(run->config->message) || run->config->message->deferred_start;
+}
+
+/* < 0: reported. */
+static int hear_triggers(struct trace_run *run, const struct trigger_events *events,
+			 struct loop *loop)
+{
 	int r = 0;
 
-	if (triggers_wanted(m) || m->deferred_start)
-		r = trigger_socket_new(&events, &run->loop, &run->triggers);
+	if (waits(run))
+		r = trigger_socket_new(events, loop, &run->triggers);
 	if (r < 0)
 		log_error("the socket of triggers: %s", strerror(-r));
 	return r;
@@ -313,7 +336,6 @@ static int prepare(struct trace_run *run)
 		/* Readers look at the version behind these words to know what a service does by
 		 * itself (from v54: a flush before each write into the file). */
 		.tool = "Perfetto v58-compatible, perfwind " PERFWIND_VERSION,
-		.takes_triggers = true,
 		.open_snapshot = open_snapshot,
 		.snapshot = on_snapshot,
 		.snapshot_arg = run,
@@ -354,6 +376,10 @@ static void show_asked(const struct trace_run *run, const struct ask_run *asked)
 	if (!ask_summary(asked->ask) || log_level <= LOG_LEVEL_QUIET)
 		return;
 	control_summary_read_trace(ask_summary(asked->ask), &summary);
+	if (summary.untriggered) {
+		log_info("no trigger or start came: nothing was kept");
+		return;
+	}
 	verdict_print_trace(&summary, run->args.output, asked->sink, asked->complete, stderr);
 }
 
@@ -361,7 +387,13 @@ static void show_asked(const struct trace_run *run, const struct ask_run *asked)
 static int ask_daemon(struct trace_run *run, bool for_kernel)
 {
 	Pb__ControlRequest request = PB__CONTROL_REQUEST__INIT;
-	struct ask_run asked = {.socket = run->args.socket, .request = &request, .job = &run->job};
+	struct ask_run asked = {.socket = run->args.socket,
+				.request = &request,
+				.job = &run->job,
+				.waits = waits(run),
+				.triggered = answered,
+				.arg = run};
+	const struct trigger_events events = {pass_trigger, pass_start, &asked};
 	uint32_t behind_ms;
 	int r;
 
@@ -388,11 +420,12 @@ static int ask_daemon(struct trace_run *run, bool for_kernel)
 	if (r == 0) {
 		run->trace = trace_session_free(run->trace);
 		run->sink = sink_free(run->sink);
-		r = ask_run(&asked);
+		r = hear_triggers(run, &events, &asked.loop) < 0 ? 1 : ask_run(&asked);
 		show_asked(run, &asked);
 	} else {
 		r = ask_run_refused(&asked, run->own.lacks, for_kernel);
 	}
+	run->triggers = trigger_socket_free(run->triggers);
 	ask_run_deinit(&asked);
 	(void)sink_free(asked.sink);
 	return r;
@@ -400,9 +433,10 @@ static int ask_daemon(struct trace_run *run, bool for_kernel)
 
 static int run_to_end(struct trace_run *run)
 {
+	const struct trigger_events events = {on_trigger, on_start, run};
 	struct trace_session_summary summary;
 	const char *why;
-	int r = hear_triggers(run);
+	int r = hear_triggers(run, &events, &run->loop);
 
 	if (r < 0)
 		return 1;

@@ -14,15 +14,23 @@ enum {
 	ANSWER_MS = 2000,
 	NET_UNIX_MAX = 16 << 20,
 	MESSAGES_AT_ONCE = 16, /* then other sources of the loop are served */
+	WAITING = 64,	       /* for an answer that comes later; beyond, none is sent */
 };
 
 #define PREFIX "perfwind-trigger/"
+
+struct asker {
+	struct sockaddr_un address;
+	socklen_t len;
+};
 
 struct trigger_socket {
 	struct loop_source source;
 	struct loop *loop;
 	struct trigger_events events;
 	int fd;
+	struct asker waiting[WAITING]; /* a ring */
+	size_t first, n;
 };
 
 /* One datagram and its sender. */
@@ -102,25 +110,45 @@ static int handle(const struct trigger_events *events, const struct message *m)
 	return TRIGGER_UNKNOWN;
 }
 
+/* A sender that does not wait for the answer has no address. */
+static void answer_to(const struct trigger_socket *s, const struct asker *to, int answer)
+{
+	char byte = (char)answer;
+
+	if (to->len > sizeof(sa_family_t))
+		(void)sendto(s->fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL,
+			     (const struct sockaddr *)&to->address, to->len);
+}
+
+void trigger_socket_answer(struct trigger_socket *s, int answer)
+{
+	if (!s->n)
+		return;
+	answer_to(s, &s->waiting[s->first], answer);
+	s->first = (s->first + 1) % WAITING;
+	s->n--;
+}
+
 static int ready(struct loop_source *source, uint32_t events)
 {
 	struct trigger_socket *s = container_of(source, struct trigger_socket, source);
 
 	(void)events;
-	for (int i = 0; i < MESSAGES_AT_ONCE; i++) {
+	for (int i = 0; i < MESSAGES_AT_ONCE && s->n < WAITING; i++) {
 		struct message m;
-		int r = receive(s->fd, &m);
-		char answer;
+		struct asker from;
+		int r = receive(s->fd, &m), answer;
 
 		if (r < 0)
 			break;
 		if (r == 0)
 			continue;
-		answer = (char)handle(&s->events, &m);
-		/* A sender that does not wait for the answer has no address. */
-		if (m.address_len > sizeof(sa_family_t))
-			(void)sendto(s->fd, &answer, 1, MSG_DONTWAIT | MSG_NOSIGNAL,
-				     (const struct sockaddr *)&m.address, m.address_len);
+		answer = handle(&s->events, &m);
+		from = (struct asker){m.address, m.address_len};
+		if (answer == TRIGGER_LATER)
+			s->waiting[(s->first + s->n++) % WAITING] = from;
+		else
+			answer_to(s, &from, answer);
 	}
 	return 0;
 }

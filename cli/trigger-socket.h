@@ -10,10 +10,10 @@
 #include "base/loop.h"
 #include "tracing/triggers.h"
 
-enum { TRIGGER_STARTED = 100, TRIGGER_REFUSED }; /* the answers to a start */
+enum { TRIGGER_LATER = 0 }; /* the answer comes by trigger_socket_answer() */
 
 struct trigger_events {
-	/* @name is checked: 1 to TRIGGER_NAME_MAX bytes.  Returns the answer, 1 to 255. */
+	/* @name is checked: 1 to TRIGGER_NAME_MAX bytes.  Returns the answer, 1 to 255, or TRIGGER_LATER. */
 	int (*trigger)(void *arg, const char *name, uint32_t uid);
 	int (*start)(void *arg);
 	void *arg;
@@ -24,6 +24,8 @@ struct trigger_socket;
 int trigger_socket_new(const struct trigger_events *events, struct loop *loop,
 		       struct trigger_socket **ret_socket);
 struct trigger_socket *trigger_socket_free(struct trigger_socket *socket);
+/* Answers the first of the messages that wait (TRIGGER_LATER), if any. */
+void trigger_socket_answer(struct trigger_socket *socket, int answer);
 
 /* Sends @name, NULL: a start, to the session of process @pid and user @uid, and waits 2 s for its answer, which is
  * returned.  -ESRCH: no session there; -EPERM: another user's process holds the name; -ETIMEDOUT. */

@@ -886,11 +886,10 @@ int trace_session_new(const struct trace_session_options *options, struct loop *
 
 	if (r < 0)
 		return trace(r);
-	if ((!options->takes_triggers && (triggers_wanted(options->config->message) ||
-					  options->config->message->deferred_start)) ||
-	    (!options->open_snapshot && wants_snapshots(options->config->message))) {
+	if (!options->open_snapshot && wants_snapshots(options->config->message)) {
 		(void)snprintf(error, error_size,
-			       "trigger_config, deferred_start: not in a recording of the daemon");
+			       "trigger_config.trigger_mode: CLONE_SNAPSHOT makes files, and the "
+			       "daemon makes none (hint: run as root, or use STOP_TRACING)");
 		return fail(-EINVAL);
 	}
 	*error = 0;

@@ -36,8 +36,6 @@ struct trace_session_options {
 	struct features features;
 	struct consent *consent;     /* borrowed, may be NULL */
 	struct at_sample *at_sample; /* the same; of the first session */
-	bool takes_triggers;	     /* the caller delivers them, and the start of a
-				  * deferred one; else these configs are refused */
 	/* Of CLONE_SNAPSHOT: opens a new file, whose descriptor the session closes, and sets its name; and the result of
 	 * each.  NULL: such configs are refused. */
 	int (*open_snapshot)(void *arg, char *name, size_t size);

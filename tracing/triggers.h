@@ -11,13 +11,15 @@ enum {
 	TRIGGER_LIMIT_MAX = 65536, /* max_per_24_h */
 };
 
-/* The values are also the answers of a session to `perfwind trigger`. */
+/* The values are also the answers of a session to `perfwind trigger`, and of the daemon to its client. */
 enum trigger_verdict {
 	TRIGGER_ACCEPTED = 1,
-	TRIGGER_UNKNOWN, /* not in the config, or the session is at its end */
-	TRIGGER_LIMITED, /* max_per_24_h */
-	TRIGGER_SKIPPED, /* skip_probability */
-	TRIGGER_BUSY,	 /* as many snapshots as possible wait or are being written */
+	TRIGGER_UNKNOWN,       /* not in the config, or the session is at its end */
+	TRIGGER_LIMITED,       /* max_per_24_h */
+	TRIGGER_SKIPPED,       /* skip_probability */
+	TRIGGER_BUSY,	       /* as many snapshots as possible wait or are being written */
+	TRIGGER_STARTED = 100, /* the answers to a start (deferred_start) */
+	TRIGGER_REFUSED,
 };
 
 struct triggers;

@@ -10,6 +10,9 @@
 #include "base/fd-message.h"
 #include "daemon/control/control-protocol.h"
 #include "protos/message.h"
+#include "protos/trace.fields.h"
+#include "protos/wire.h"
+#include "trace/sink.h"
 
 enum {
 	HEAD = 8,
@@ -223,4 +226,34 @@ int control_summary_queue(struct control_stream *s, enum control_type type,
 		return fail(-ENOMEM);
 	(void)pb__control_summary__pack(summary, to);
 	return 0;
+}
+
+size_t control_packets_count(const void *data, size_t len)
+{
+	struct cursor c = cursor_of(data, len);
+	const void *packet;
+	size_t n = 0, size;
+
+	while (sink_next_packet(&c, &packet, &size))
+		n++;
+	return n;
+}
+
+void control_packets_mark_loss(struct buffer *to, const void *data, size_t len)
+{
+	struct cursor c = cursor_of(data, len);
+	const void *packet;
+	uint8_t field[16], *end;
+	size_t n;
+
+	if (sink_next_packet(&c, &packet, &n)) {
+		end = pack_number(field, TRACE_PACKET__PREVIOUS_PACKET_DROPPED, 1);
+		buffer_varint(to, SINK_PACKET_TAG);
+		buffer_varint(to, n + (size_t)(end - field));
+		buffer_append(to, packet, n);
+		buffer_append(to, field, (size_t)(end - field));
+	} else {
+		c = cursor_of(data, len);
+	}
+	buffer_append(to, c.p, cursor_left(&c));
 }

@@ -4,8 +4,8 @@
  *   │ u32 size │ u32 type │ size bytes  │   little endian
  *   └──────────┴──────────┴─────────────┘
  *
- *   client  REQUEST ─────────────────────► RENEW* ──► STOP           (closing ends the recording at once)
- *   daemon           DENIED │ ACCEPTED (NOTE PROGRESS RENEWED)*      DONE │ FAILED
+ *   client  REQUEST ───────────────► (RENEW TRIGGER)* ──► STOP      (closing ends the recording at once)
+ *   daemon           DENIED │ ACCEPTED (NOTE PROGRESS RENEWED TRIGGERED)*   DONE │ FAILED
  *                           + descriptor
  *   the descriptor            packets ......................... EOF
  *
@@ -32,10 +32,11 @@ enum {
 };
 
 enum control_type {
-	CONTROL_REQUEST = 1,   /* ControlRequest */
-	CONTROL_STOP,	       /* nothing */
-	CONTROL_RENEW,	       /* nothing; the next one after RENEWED */
-	CONTROL_SNAPSHOT,      /* u64: ns before the request, 0: all.  In place of a REQUEST */
+	CONTROL_REQUEST = 1, /* ControlRequest */
+	CONTROL_STOP,	     /* nothing */
+	CONTROL_RENEW,	     /* nothing; the next one after RENEWED */
+	CONTROL_SNAPSHOT,    /* u64: ns before the request, 0: all.  In place of a REQUEST */
+	CONTROL_TRIGGER, /* u32: the user, then a name: a trigger; no name: a start.  Of a trace session */
 	CONTROL_ACCEPTED = 16, /* text: the event's name */
 	CONTROL_DENIED,	       /* text: the reason, a line */
 	CONTROL_NOTE,	       /* text: a line for the user */
@@ -46,6 +47,7 @@ enum control_type {
 	CONTROL_RENEWED,       /* ControlSummary: what was sampled before RENEW has been sent, and
 				* what follows can be read without it */
 	CONTROL_SNAPPED,       /* struct control_snapped; the packets end, and nothing follows */
+	CONTROL_TRIGGERED,     /* u8: enum trigger_verdict, one for each TRIGGER in order */
 };
 
 /* Of the daemon's flight recorder (standing.h). */
@@ -89,6 +91,10 @@ int control_carry(struct control_stream *stream, int fd);
 size_t control_waiting(const struct control_stream *stream);
 /* Sends what the socket takes.  CONTROL_PENDING: some is left. */
 int control_send(struct control_stream *stream);
+
+/* Packets of a trace: how many, and the same bytes with the mark of a loss before the first one. */
+size_t control_packets_count(const void *data, size_t len);
+void control_packets_mark_loss(struct buffer *to, const void *data, size_t len);
 
 /* A client's request, of any version.  Returns new; NULL: not a request, too many fields or pids, or no
  * memory. */

@@ -70,6 +70,7 @@ int control_summary_send_trace(struct control_stream *stream, enum control_type 
 	SET(&m, overwritten, s->overwritten);
 	SET(&m, discarded, s->discarded);
 	SET(&m, full, s->full);
+	SET(&m, untriggered, s->untriggered);
 	SET(&m, stream_bytes, stream_bytes);
 	return control_summary_queue(stream, type, &m);
 }
@@ -123,5 +124,6 @@ void control_summary_read_trace(const Pb__ControlSummary *m, struct trace_sessio
 		.overwritten = m->overwritten,
 		.discarded = m->discarded,
 		.full = m->full,
+		.untriggered = m->untriggered,
 	};
 }

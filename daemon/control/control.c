@@ -31,17 +31,12 @@
 #include "daemon/control/control-summary.h"
 #include "daemon/control/recording.h"
 #include "daemon/control/standing.h"
-#include "protos/trace.fields.h"
-#include "protos/wire.h"
-
-enum {
-	MAX_ACCEPTS = 64,
-	SEND_AT = 64 << 10, /* bytes gathered before a system call */
-};
 
 static const char output_is_closed[] = "the client has closed its end of the packets";
 
 enum {
+	MAX_ACCEPTS = 64,
+	SEND_AT = 64 << 10, /* bytes gathered before a system call */
 	CONTROL_TICK_MS = 250,
 	CONTROL_ERROR = 512,
 	CONTROL_TEXT_MAX =
@@ -215,35 +210,12 @@ static int queue_packets(struct client *c, const void *data, size_t len)
 	return 0;
 }
 
-/* The first packet of the new state gets the mark of a loss. */
 static int write_first(struct client *c, const void *data, size_t len)
 {
-	struct cursor cursor = cursor_of(data, len);
 	_cleanup_(buffer_deinit) struct buffer b = {0};
-	const void *packet;
-	uint8_t field[16], *end;
-	size_t n;
 
-	if (!sink_next_packet(&cursor, &packet, &n))
-		return queue_packets(c, data, len);
-	end = pack_number(field, TRACE_PACKET__PREVIOUS_PACKET_DROPPED, 1);
-	buffer_varint(&b, SINK_PACKET_TAG);
-	buffer_varint(&b, n + (size_t)(end - field));
-	buffer_append(&b, packet, n);
-	buffer_append(&b, field, (size_t)(end - field));
-	buffer_append(&b, cursor.p, cursor_left(&cursor));
+	control_packets_mark_loss(&b, data, len);
 	return b.bad ? fail(-ENOMEM) : queue_packets(c, b.data, b.len);
-}
-
-static size_t n_packets(const void *data, size_t len)
-{
-	struct cursor c = cursor_of(data, len);
-	const void *packet;
-	size_t n = 0, size;
-
-	while (sink_next_packet(&c, &packet, &size))
-		n++;
-	return n;
 }
 
 static int sink_write(struct sink *sink, const void *data, size_t len)
@@ -262,7 +234,7 @@ static int sink_write(struct sink *sink, const void *data, size_t len)
 		/* A new state that finds no room is requested again. */
 		c->lost = true;
 		c->renewing = c->renewing && sink->renew;
-		sink->dropped += n_packets(data, len);
+		sink->dropped += control_packets_count(data, len);
 		return 0;
 	}
 	c->lost = c->renewing = false;
@@ -476,6 +448,31 @@ static bool renew(struct client *c)
 	return !may_renew(c) || begin_renewal(c); /* else the tick begins it */
 }
 
+/* ---- TRIGGER ---- */
+
+/* false: @c is gone. */
+static bool take_trigger(struct client *c, const uint8_t *data, size_t len)
+{
+	int verdict;
+	uint8_t answer;
+
+	if (c->state != CLIENT_RUNNING)
+		return true; /* it may cross DONE */
+	verdict = control_waiting(&c->stream) > CONTROL_TEXT_MAX
+			  ? -EMSGSIZE
+			  : recording_trigger(&c->recording, data, len);
+	if (verdict < 0) {
+		refuse(c, verdict == -EMSGSIZE ? "sends triggers faster than it reads"
+					       : "sent a message out of turn");
+		return false;
+	}
+	answer = (uint8_t)verdict;
+	if (control_queue(&c->stream, CONTROL_TRIGGERED, &answer, 1) >= 0 && client_send(c) >= 0)
+		return true;
+	client_free(c);
+	return false;
+}
+
 /* ---- REQUEST ---- */
 
 static int start_recording(struct client *c)
@@ -648,6 +645,8 @@ static bool take_message(struct client *c)
 	}
 	if (type == CONTROL_RENEW && c->state != CLIENT_ASKING)
 		return renew(c);
+	if (type == CONTROL_TRIGGER && c->state != CLIENT_ASKING)
+		return take_trigger(c, data, len);
 	if (type == CONTROL_STOP && c->state != CLIENT_ASKING) {
 		client_stop(c); /* it may cross DONE */
 		return true;
@@ -866,15 +865,6 @@ static void client_tick(struct client *c, uint64_t now)
 		tick_running(c, now);
 }
 
-static void report_stopped(struct control *ctl)
-{
-	if (ctl->stopped)
-		return;
-	ctl->stopped = true;
-	if (ctl->options.stopped)
-		ctl->options.stopped(ctl->options.arg);
-}
-
 /* ---- the listening socket ---- */
 
 static int listener_ready(struct loop_source *source, uint32_t events)
@@ -916,8 +906,11 @@ static int tick(struct loop_timer *timer)
 		next = c->next;
 		client_tick(c, now);
 	}
-	if (ctl->stop_by && (!ctl->n_clients || now > ctl->stop_by))
-		report_stopped(ctl);
+	if (ctl->stop_by && (!ctl->n_clients || now > ctl->stop_by) && !ctl->stopped) {
+		ctl->stopped = true;
+		if (ctl->options.stopped)
+			ctl->options.stopped(ctl->options.arg);
+	}
 	return 0;
 }
 

@@ -569,6 +569,27 @@ int recording_start(struct recording *rec)
 	return r < 0 ? trace(r) : 0;
 }
 
+int recording_trigger(struct recording *rec, const void *data, size_t len)
+{
+	uint64_t from = clock_ns(CLOCK_MONOTONIC);
+	struct cursor c = cursor_of(data, len);
+	uint32_t uid = cursor_u32(&c);
+	char name[TRIGGER_NAME_MAX + 1];
+	size_t n = cursor_left(&c);
+	int verdict;
+
+	if (c.bad || n > TRIGGER_NAME_MAX || memchr(c.p, 0, n) || !rec->trace)
+		return fail(-EBADMSG);
+	memcpy(name, c.p, n);
+	name[n] = 0;
+	if (n)
+		verdict = (int)trace_session_trigger(rec->trace, name, uid);
+	else
+		verdict = trace_session_begin(rec->trace) == 0 ? TRIGGER_STARTED : TRIGGER_REFUSED;
+	charge(rec, from);
+	return verdict;
+}
+
 void recording_close(struct recording *rec)
 {
 	uint64_t from = clock_ns(CLOCK_MONOTONIC);

@@ -74,5 +74,7 @@ bool recording_may_open(const struct recording *r);
 int recording_open(struct recording *r, Pb__ControlRequest *request, char *error,
 		   size_t error_size);
 int recording_start(struct recording *r);
+/* A message CONTROL_TRIGGER for its trace session: the verdict.  -EBADMSG: it is damaged, or there is no trace session. */
+int recording_trigger(struct recording *r, const void *data, size_t len);
 /* Also after an error, and of a recording that was never opened. */
 void recording_close(struct recording *r);

@@ -52,6 +52,56 @@ check deferred-ends wait_for fails kill -0 "$pid"
 check deferred-whole whole "$TMP/deferred.pftrace"
 check start-no-session fails "$PERFWIND" trace --start "$trigger"
 
+# The daemon records, the client hears the triggers.
+if [ "$(id -u)" = 0 ]; then
+	mkdir -m 777 "$TMP/user"
+	chmod 711 "$TMP"
+	"$PERFWIND" daemon --control-socket "$TMP/user/control" --hook-socket "$TMP/user/hook" --socket "$TMP/no-service" 2>"$TMP/daemon.err" &
+	daemon=$!
+	started $daemon
+	cp "$PERFWIND" "$TMP"/*.cfg "$TMP/user/"
+	# Samples of the user's own processes, in place of counters of CPUs.
+	sed -i 's/counter: SW_PAGE_FAULTS/counter: SW_CPU_CLOCK frequency: 99/; s/poll_period_ms: 10 } }/} callstack_sampling {} }/' "$TMP/user/"*.cfg
+	check daemon-ready wait_for [ -S "$TMP/user/control" ]
+	as_user() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
+	# asked MODE : a session of an ordinary user, by the daemon; runs until "accepted" is printed.
+	asked() {
+		setpriv --reuid 65534 --regid 65534 --clear-groups "$TMP/user/perfwind" trace --daemon --control-socket "$TMP/user/control" \
+			-c "$TMP/user/$1.cfg" -o "$TMP/user/$1.pftrace" 2>"$TMP/asked.err" &
+		session=$!
+		started $session
+		wait_for grep -q "perfwind-trigger/65534/$session$" /proc/net/unix || { cat "$TMP/asked.err"; return 1; }
+	}
+	for mode in start stop; do
+		asked $mode
+		check daemon-$mode [ $? = 0 ]
+		check daemon-$mode-other-name fails as_user "$TMP/user/perfwind" trigger "other $trigger"
+		check daemon-$mode-no-file-before [ ! -e "$TMP/user/$mode.pftrace" ]
+		check daemon-$mode-trigger as_user "$TMP/user/perfwind" trigger "$trigger"
+		wait $session
+		check daemon-$mode-status [ $? = 0 ]
+		check daemon-$mode-whole whole "$TMP/user/$mode.pftrace"
+		check daemon-$mode-has-trigger has_trigger "$TMP/user/$mode.pftrace"
+	done
+	asked deferred
+	check daemon-deferred [ $? = 0 ]
+	check daemon-deferred-no-file [ ! -e "$TMP/user/deferred.pftrace" ]
+	check daemon-deferred-start as_user "$TMP/user/perfwind" trace --start "$trigger"
+	wait $session
+	check daemon-deferred-status [ $? = 0 ]
+	check daemon-deferred-whole whole "$TMP/user/deferred.pftrace"
+	asked none
+	wait $session
+	check daemon-untriggered [ $? = 0 ]
+	check daemon-untriggered-reported grep -q 'nothing was kept' "$TMP/asked.err"
+	check daemon-untriggered-no-file [ ! -e "$TMP/user/none.pftrace" ]
+	clones_refused() { fails as_user "$TMP/user/perfwind" trace --daemon --control-socket "$TMP/user/control" -c "$TMP/user/clone.cfg" -o "$TMP/user/x" && grep -q CLONE_SNAPSHOT "$TMP/failed"; }
+	check daemon-no-clones clones_refused
+	kill -TERM $daemon
+	wait $daemon
+	check daemon-status [ $? = 0 ]
+fi
+
 # A tracing service gets them too; its answer counts, as it does not report its sessions.
 cat >"$TMP/service.py" <<-END
 	import sys

@@ -86,6 +86,53 @@ static void test_answers(void **state)
 	loop_deinit(&loop);
 }
 
+static int on_later(void *arg, const char *name, uint32_t uid)
+{
+	(void)arg;
+	(void)name;
+	(void)uid;
+	n_triggers++;
+	return TRIGGER_LATER;
+}
+
+/* Answers that come later go to those who asked, in their order. */
+static void test_later(void **state)
+{
+	static const struct trigger_events later = {on_later, on_start, NULL};
+	const int answers[] = {TRIGGER_ACCEPTED, TRIGGER_UNKNOWN, TRIGGER_BUSY};
+	uint32_t to = (uint32_t)getpid();
+	struct trigger_socket *s;
+	struct loop loop;
+	pid_t children[3];
+
+	(void)state;
+	n_triggers = 0;
+	assert_int_equal(loop_init(&loop), 0);
+	assert_int_equal(trigger_socket_new(&later, &loop, &s), 0);
+	for (int i = 0; i < 3; i++) {
+		children[i] = fork();
+		assert_true(children[i] >= 0);
+		if (!children[i]) {
+			int r = trigger_socket_send(geteuid(), to, "x");
+
+			_exit(r < 0 ? 255 : r);
+		}
+		while (n_triggers <= i)
+			assert_int_equal(loop_run_once(&loop, -1), 0);
+	}
+	for (int i = 0; i < 3; i++) {
+		int status;
+
+		trigger_socket_answer(s, answers[i]);
+		assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+		assert_true(WIFEXITED(status));
+		assert_int_equal(WEXITSTATUS(status), answers[i]);
+	}
+	trigger_socket_answer(s, TRIGGER_ACCEPTED); /* no message waits */
+	assert_null(trigger_socket_free(s));
+	loop_deinit(&loop);
+}
+
 /* Messages that are passed over; the one behind them is heard. */
 static void test_damage(void **state)
 {
@@ -132,6 +179,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_later),
 		cmocka_unit_test(test_damage),
 	};
 

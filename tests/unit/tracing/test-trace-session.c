@@ -61,7 +61,6 @@ static void open_config(struct run *run, const char *text, bool deflate)
 {
 	struct trace_session_options to = {.root = "",
 					   .tool = "perfwind 7",
-					   .takes_triggers = true,
 					   .open_snapshot = open_snapshot,
 					   .snapshot = on_snapshot,
 					   .snapshot_arg = run};
