@@ -123,7 +123,9 @@ int session_waits_start(struct session *s)
 
 int session_waits_outcome(struct session *s, const struct outcome *o)
 {
-	return s->waits && o->info.wait ? waits_outcome(s->waits, o) : emit_outcome(s->emit, o);
+	if (!s->waits)
+		return emit_outcome(s->emit, o);
+	return o->info.wait ? waits_outcome(s->waits, o) : waits_run_outcome(s->waits, o);
 }
 
 /* By the waits that ended since the last look: about the switches out. */

@@ -431,6 +431,8 @@ void session_stop(struct session *s)
 	r = perf_source_disable(s->source);
 	if (r < 0)
 		fail_session(s, r, "the events cannot be stopped");
+	if (s->waits) /* the sum of each thread: there are records up to now */
+		s->stopped_at = clock_ns(CLOCK_MONOTONIC);
 	r = perf_source_counts(s->source, &s->counts);
 	if (r < 0)
 		fail_session(s, r, "the kernel's counts cannot be read");

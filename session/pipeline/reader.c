@@ -763,8 +763,12 @@ static int take_sample(struct reader *rd, const struct merge_item *item)
 	if (!process)
 		return fail(-ENOMEM);
 	why = scope_skips_sample(&rd->scope, process, &s);
-	if (why)
+	if (why) {
+		s.period = rd->scope.c.waits
+				   ? 0
+				   : s.period; /* the time is in the records of switches */
 		return skip_sample(rd, item, &s, process, why);
+	}
 	if (!wait_reader_wants(&rd->scope, &s, process))
 		return leave_out(rd, item, SKIP_DOUBLE);
 	if (!thin_keeps(&rd->thin, process, &s.period))

@@ -282,6 +282,17 @@ static int emit_time(struct waits *w, struct wait_thread *t, enum wait_reason re
 	return w->c.emit(w->c.arg, &o);
 }
 
+int waits_run_outcome(struct waits *w, const struct outcome *o)
+{
+	struct outcome bare = {.kind = o->kind, .result = UW_WHOLE, .info = o->info};
+
+	if (!w->options.running || !o->skipped || o->skipped == SKIP_NOT_ALLOWED)
+		return w->c.emit(w->c.arg, o);
+	bare.info.reason = WAIT_RUNNING;
+	w->c.account->run_unsampled_ns += o->info.weight;
+	return w->c.emit(w->c.arg, &bare);
+}
+
 /* What short waits still wait for a stack. */
 static int pay(struct waits *w, struct wait_thread *t, uint64_t time)
 {

@@ -99,5 +99,8 @@ struct process *waits_next_bare(struct waits *waits, uint64_t before, uint32_t *
 uint32_t waits_read(struct waits *waits, uint32_t tid, uint64_t from, uint64_t until);
 /* An outcome with sample_info.wait; takes its references over. */
 int waits_outcome(struct waits *waits, const struct outcome *outcome);
+/* An outcome of a sample that was taken while its thread ran; takes its references over.  Without a stack its time is running time
+ * all the same (options.running). */
+int waits_run_outcome(struct waits *waits, const struct outcome *outcome);
 /* The end, at @time (the events' clock): ends all waits and threads.  Outcomes may still come. */
 int waits_finish(struct waits *waits, uint64_t time);

@@ -11,7 +11,7 @@ enum { MS = 1000000, PID = 7, SAMPLES = 64 };
 struct written {
 	uint32_t tid, cpu, n_user;
 	uint64_t time, weight, count, frame, waker, began, ended;
-	uint8_t reason;
+	uint8_t reason, skipped;
 };
 
 struct fixture {
@@ -47,6 +47,7 @@ static int write_sample(void *arg, const struct outcome *o)
 		.frame = o->n_user ? o->frames[o->n_kernel] : 0,
 		.waker = o->waker ? o->waker->frames[o->waker->n_kernel] : 0,
 		.reason = o->info.reason,
+		.skipped = o->skipped,
 	};
 	f->account.answered++;
 	f->account.emitted++;
@@ -282,6 +283,30 @@ static void test_all_time(void **state)
 	assert_int_equal(sum_of(f, WAIT_RUNNING), (904 + 110) * (uint64_t)MS);
 	assert_int_equal(sum_of(f, WAIT_OTHER), (1000 + 96) * (uint64_t)MS);
 	fixture_free(f);
+}
+
+/* A sample of a running thread that got no stack: its time is running time; with --off-cpu it is what it was. */
+static void test_run_without_stack(void **state)
+{
+	(void)state;
+	for (int running = 0; running < 2; running++) {
+		struct fixture *f = fixture_new(running, true, false);
+		struct outcome o = {.kind = OUTCOME_SAMPLE, .skipped = SKIP_MAPS_TIMEOUT};
+
+		o.info = (struct sample_info){.process = process_ref(f->process),
+					      .pid = PID,
+					      .tid = 8,
+					      .weight = 47 * MS};
+		f->account.received++;
+		f->account.queued++;
+		assert_int_equal(waits_run_outcome(f->waits, &o), 0);
+		assert_int_equal(f->n, 1);
+		assert_int_equal(f->written[0].skipped, running ? SKIP_NONE : SKIP_MAPS_TIMEOUT);
+		assert_int_equal(f->written[0].reason, running ? WAIT_RUNNING : 0);
+		assert_int_equal(f->written[0].weight, 47 * MS);
+		assert_int_equal(f->account.run_unsampled_ns, running ? 47 * MS : 0);
+		fixture_free(f);
+	}
 }
 
 /* Short waits without a stack weigh on the next with one, of their own kind; a long one stands alone. */
@@ -572,7 +597,7 @@ int main(void)
 		cmocka_unit_test(test_lost),	     cmocka_unit_test(test_cpu_wide_end),
 		cmocka_unit_test(test_no_room),	     cmocka_unit_test(test_bad_number),
 		cmocka_unit_test(test_read),	     cmocka_unit_test(test_woken),
-		cmocka_unit_test(test_late_record),
+		cmocka_unit_test(test_late_record),  cmocka_unit_test(test_run_without_stack),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
