@@ -15,8 +15,11 @@
  *
  * Below the stack pointer memory keeps what was there.  A thread that has returned from all of the stack in
  * hand, and is now in other calls, leaves an old part and a new part that may fit together by chance.  No
- * byte of the copy shows that, so the frames behind the seam are marked as guessed where the read comes
- * late (uw_snapshot.time).
+ * byte of the copy shows that.  So the frames behind the seam are marked as guessed where the read comes late
+ * (uw_snapshot.time), and where the thread did not have the same frames before the sample, as it was read then:
+ *
+ *     read  A A A A         sample  read  A A A B      A A A B were not there before the sample: guessed
+ *     read  B B B      sample  read  B B B B B         the last is new: guessed; next time it is proved
  *
  * The bytes at the seam may be locals of a function that still runs.  Then they have changed although its
  * frame has not: a copy ends in the middle of a large frame at a page that was never touched.  In
@@ -322,6 +325,26 @@ static uint32_t tail_step(const struct native_tail *t, uint64_t sp, uint64_t fra
 	return at < t->n && uw_frame_pc(t->steps[at].frame) == uw_frame_pc(frame) ? at : t->n;
 }
 
+/* Are the frames of @part from step @first on in @whole? */
+static bool tail_has(const struct native_tail *whole, const struct native_tail *part,
+		     uint32_t first)
+{
+	for (uint32_t i = first; i < part->n; i++)
+		if (tail_step(whole, part->steps[i].sp, part->steps[i].frame) == whole->n)
+			return false;
+	return true;
+}
+
+/* Were the walk's frames beyond its copy read before the sample, too?  They are there now, so they were at the sample. */
+static bool tail_confirms(struct native *e, const struct walk *w)
+{
+	const struct native_tail *t = tail_find(e, w);
+
+	if (!w->snapshot->time || !w->snapshot->thread)
+		return true; /* not known */
+	return t && t->time < w->snapshot->time && e->tail_owner == w && tail_has(t, e->tail, 1);
+}
+
 /* Adds the frames of the copy itself, from the first plain one on, by a second walk.  One that fails adds none. */
 static void tail_add_copy(struct native *e, const struct walk *w, struct native_tail *t)
 {
@@ -346,16 +369,15 @@ static void tail_add_copy(struct native *e, const struct walk *w, struct native_
 	}
 }
 
-/* The walk's frames beyond its copy are proved: keeps them with those in it, in place of the frames of a stack that was
- * not as deep, or had other frames. */
+/* Keeps the walk's frames beyond its copy with those in it, in place of the frames of a stack that was not as deep, or had
+ * other frames. */
 static void tail_keep(struct native *e, const struct walk *w)
 {
 	struct native_tail *old = tail_find(e, w), *new = e->tail;
 	size_t at = 0;
 
 	if (e->tail_owner != w || new->n < 2 || !w->snapshot->thread || !w->snapshot->space->key ||
-	    (old && old->steps[0].sp <= w->plain_sp + TAIL_DEEPER &&
-	     tail_step(old, new->steps[0].sp, new->steps[0].frame) < old->n))
+	    (old && old->steps[0].sp <= w->plain_sp + TAIL_DEEPER && tail_has(old, new, 0)))
 		return;
 	tail_add_copy(e, w, new);
 	for (size_t i = 1; i < NATIVE_TAILS; i++) /* a free place, or the least recently used */
@@ -368,6 +390,7 @@ static void tail_keep(struct native *e, const struct walk *w)
 	e->tail_owner = NULL;
 	new->thread = w->snapshot->thread;
 	new->key = w->snapshot->space->key;
+	new->time = clock_ns(e->engine.settings.clock);
 	new->used = ++e->tails_used;
 }
 
@@ -436,6 +459,18 @@ static void deep_cut(struct native *e, struct walk *w)
 	uw_result_out_of_copy(w->snapshot, w->res, w->base + w->snapshot->stack_len);
 }
 
+/* Its frames beyond the copy stand. */
+static void deep_accept(struct native *e, struct walk *w)
+{
+	bool late = w->deep_read && is_late(e, w);
+	bool sure = !w->deep_read || (!late && tail_confirms(e, w));
+
+	if (!late && w->res->outcome == UW_WHOLE && !w->res->completed)
+		tail_keep(e, w);
+	for (uint32_t i = w->seam; i < w->n && !sure; i++)
+		w->frames[i] |= UW_FRAME_GUESSED;
+}
+
 void native_deep_settle(struct native *e, struct walk *w)
 {
 	uint64_t sp = w->seam ? w->seam_sp : w->sp, cfa = w->seam ? 0 : w->far_cfa;
@@ -448,11 +483,8 @@ void native_deep_settle(struct native *e, struct walk *w)
 		cfa = e->tail->steps[1].sp;
 	if (w->seam && w->deep_read && !deep_holds(e, w))
 		deep_cut(e, w);
-	else if (w->seam && w->deep_read && is_late(e, w))
-		for (uint32_t i = w->seam; i < w->n; i++)
-			w->frames[i] |= UW_FRAME_GUESSED;
-	else if (w->seam && w->res->outcome == UW_WHOLE && !w->res->completed)
-		tail_keep(e, w);
+	else if (w->seam)
+		deep_accept(e, w);
 	if (is_cut(w->res) && w->n <= (w->seam ? w->seam : w->n))
 		tail_join(e, w, sp, cfa);
 }

@@ -48,6 +48,7 @@ struct native_tail {
 	uint32_t thread, key;
 	uint32_t n;
 	uint64_t used; /* native.tails_used, for the least recently used */
+	uint64_t time; /* of the reading, as uw_snapshot.time */
 	struct native_tail_step {
 		uint64_t sp, frame;
 	} steps[UW_MAX_FRAMES];

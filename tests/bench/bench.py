@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True
 
 import measure  # noqa: E402
 
-PARTS = ["cost", "soak", "slowdown", "size", "start", "first", "unwind", "import", "hook", "marks", "source", "recorder", "neighbour", "runtimes"]
+PARTS = ["cost", "soak", "slowdown", "deep", "size", "start", "first", "unwind", "import", "hook", "marks", "source", "recorder", "neighbour", "runtimes"]
 
 
 def arguments():

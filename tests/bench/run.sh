@@ -7,6 +7,7 @@
 #   import    perf.data to a trace against `perf script`      hook      what consent costs a target
 #   source    as a data source: own CPU a sample             start   `record -- /bin/true`; a second recording
 #   marks     what a mark costs a program
+#   deep      stacks deeper than 64 KB, as root and as an ordinary user has them
 #   neighbour wake-ups, --max-cpu, perf record at the same time
 #   runtimes  own CPU a sample of Python, Java and node beside C
 #

@@ -220,6 +220,28 @@ static void test_joined(void **state)
 	assert_cut(f);
 }
 
+/* What was not there before the sample, too, is a guess. */
+static void test_confirmed(void **state)
+{
+	uint64_t later = clock_ns(CLOCK_REALTIME) + 3600 * NSEC_PER_SEC; /* no read is late */
+	struct fixture *f = *state;
+
+	deep(f, 83);
+	f->snapshot.time = later;
+	run_deep(f);
+	assert_result(f, UW_WHOLE, UW_OK, ALL + 1);
+	assert_marked(f, IN_COPY);
+	run_deep(f);
+	assert_marked(f, ALL + 1);
+	/* Another caller far out. */
+	f->fake.stack[COPIED + 101] = SMALL + 2;
+	run_deep(f);
+	assert_result(f, UW_WHOLE, UW_OK, ALL + 1);
+	assert_marked(f, IN_COPY);
+	run_deep(f);
+	assert_marked(f, ALL + 1);
+}
+
 /* A later copy ends where the proved stack's copy had a frame. */
 static void test_joined_in_copy(void **state)
 {
@@ -305,9 +327,9 @@ static void test_bound(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_proved),	   TEST(test_torn),	     TEST(test_calls),
-		TEST(test_root),	   TEST(test_joined),	     TEST(test_bound),
-		TEST(test_joined_in_copy), TEST(test_joined_by_cfa),
+		TEST(test_proved),    TEST(test_torn),		 TEST(test_calls),
+		TEST(test_root),      TEST(test_joined),	 TEST(test_bound),
+		TEST(test_confirmed), TEST(test_joined_in_copy), TEST(test_joined_by_cfa),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
