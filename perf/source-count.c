@@ -108,7 +108,7 @@ int perf_source_lost(const struct perf_source *source, size_t index, uint64_t *r
 	return 0;
 }
 
-static int read_sideband(const struct perf_source *source, int fd, uint64_t *ret_lost)
+int source_sideband_lost(const struct perf_source *source, int fd, uint64_t *ret_lost)
 {
 	uint64_t words[2]; /* value, lost */
 
@@ -155,12 +155,13 @@ static int count_machine(const struct perf_source *source, size_t index, struct 
 
 	r = source_count_read(source, group->fds[0], &count);
 	if (r >= 0)
-		r = read_sideband(source, group->sideband, &lost);
+		r = source_sideband_lost(source, group->sideband, &lost);
 	if (r < 0)
 		return trace(r);
+	source_hotplug_look(source, &source->cpus[index], count.enabled_ns);
 	add(&count, scaled(source, &count), sum);
 	add(closed, closed->value, sum);
-	sum->lost_sideband += lost;
+	sum->lost_sideband += lost + source->cpus[index].sideband_lost;
 	return 0;
 }
 
@@ -179,7 +180,7 @@ static int count_task(const struct perf_source *source, const struct source_task
 			continue;
 		r = read_both(source, &task->groups[i], &count);
 		if (r >= 0)
-			r = read_sideband(source, task->groups[i].sideband, &lost);
+			r = source_sideband_lost(source, task->groups[i].sideband, &lost);
 		if (r < 0)
 			return trace(r);
 		all.value += count.value;
@@ -276,7 +277,7 @@ static int hand_over(struct perf_source *source, size_t index, struct source_gro
 		if (ioctl(next->fds[0], PERF_EVENT_IOC_ENABLE, 0) < 0)
 			return fail(-errno);
 		time = clock_ns(source->options.clock);
-		if (ioctl(old->fds[0], PERF_EVENT_IOC_DISABLE, 0) < 0)
+		if (ioctl(old->fds[0], PERF_EVENT_IOC_DISABLE, 0) < 0 && !cpu->dead)
 			return fail(-errno);
 	}
 	r = source_count_read(source, old->fds[0], &count);

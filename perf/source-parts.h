@@ -54,6 +54,9 @@ struct source_cpu {
 	uint32_t cpu;
 	uint32_t stack_bytes;
 	bool soon;		    /* samples wake the reader at once */
+	bool counted, dead;	    /* enabled_ns is known; it stands still (source-hotplug.c) */
+	uint64_t enabled_ns;	    /* of the leader, when the counts were read last */
+	uint64_t sideband_lost;	    /* of sideband events that were replaced */
 	struct source_count closed; /* of events that were replaced; value: scaled */
 	/* A sample of event id is good within [from, until): the others of that time are doubles.
 	 * tasks: id is SPAN_*, for the events of all tasks. */
@@ -138,6 +141,9 @@ size_t source_most_extra(void);
 
 /* source-soon.c: after the rings.  A refusal is no failure. */
 void source_soon_open(struct perf_source *source, struct source_task *task);
+/* source-hotplug.c: the counts of a CPU's leader were read. */
+void source_hotplug_look(const struct perf_source *source, struct source_cpu *cpu,
+			 uint64_t enabled_ns);
 /* source-count.c: the next event of a CPU, with copies of @stack_bytes, takes over (machine). */
 int source_replace(struct perf_source *source, size_t cpu_index, uint32_t stack_bytes);
 /* The same: from @time on the samples of @new_id are the good ones. */
@@ -146,5 +152,7 @@ void source_add_span(struct source_cpu *cpu, uint64_t old_id, uint64_t new_id, u
 size_t source_cpu_index(const struct perf_source *source, uint32_t cpu);
 
 /* source-count.c */
+/* Records that the sideband event @fd (-1: none) has lost. */
+int source_sideband_lost(const struct perf_source *source, int fd, uint64_t *ret_lost);
 /* Of a leader, unscaled. */
 int source_count_read(const struct perf_source *source, int fd, struct source_count *ret_count);

@@ -178,6 +178,12 @@ struct perf_counts {
  * exited: the kernel folds the counts of inherited events into the one that was opened. */
 int perf_source_counts(struct perf_source *source, struct perf_counts *ret_counts);
 
+/* machine: a CPU that was offline has lost its events, and has none when it is back.  Opens them again; after
+ * perf_source_counts(), which finds such CPUs, about once a second.  Calls @back for each CPU that has events again.  Not with
+ * options.switches. */
+void perf_source_reopen_cpus(struct perf_source *source, void (*back)(void *arg, uint32_t cpu),
+			     void *arg);
+
 /* Samples that the kernel lost on options->cpus[@index] so far; 0 without FEATURE_FORMAT_LOST. */
 int perf_source_lost(const struct perf_source *source, size_t index, uint64_t *ret_lost);
 /* poll: the counts since enable of the CPU at @index, leader first; room for 1 +

@@ -533,6 +533,16 @@ static int adapt_stacks(struct session *s)
 	return 0;
 }
 
+static void cpu_back(void *session, uint32_t cpu)
+{
+	struct session *s = session;
+
+	session_note(s,
+		     "CPU %u was offline for a while: what ran before its events were opened again "
+		     "is missing",
+		     cpu);
+}
+
 int session_second(struct session *s)
 {
 	int r = keep_cache_small(s);
@@ -549,5 +559,7 @@ int session_second(struct session *s)
 		r = session_keep_memory_small(s);
 	if (r >= 0)
 		r = session_write_stats(s);
+	if (s->state == SESSION_RUNNING)
+		perf_source_reopen_cpus(s->source, cpu_back, s);
 	return r < 0 ? trace(r) : 0;
 }

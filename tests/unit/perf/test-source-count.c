@@ -6,6 +6,9 @@
 
 #include "tests/unit/perf/source-fixture.h"
 
+#undef fail /* of cmocka */
+#include "perf/source-parts.h"
+
 enum { N_FAULTS = 60 };
 
 /* Page faults are exact: one a page. */
@@ -399,6 +402,53 @@ static void test_many_sizes(void **state)
 	fixture_deinit(&f);
 }
 
+static void count_cpu(void *n, uint32_t cpu)
+{
+	(void)cpu;
+	++*(unsigned *)n;
+}
+
+/* An event that the kernel has switched off, as it does where a CPU goes offline, is replaced, and only that one. */
+static void test_reopened(void **state)
+{
+	struct perf_counts counts;
+	struct fixture f;
+	unsigned n = 0;
+	uint64_t count;
+	int dead;
+
+	(void)state;
+	skip_without(may_profile_machine(), "CPU-wide events are not permitted");
+	fixture_init(&f);
+	assert_int_equal(fixture_open(&f), 0);
+	assert_int_equal(perf_source_enable(f.source), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(perf_source_counts(f.source, &counts), 0);
+		perf_source_reopen_cpus(f.source, count_cpu, &n);
+	}
+	assert_int_equal(n, 0);
+	dead = f.source->tasks[0].groups[0].fds[0];
+	assert_int_equal(ioctl(dead, PERF_EVENT_IOC_DISABLE, 0), 0);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(perf_source_counts(f.source, &counts), 0);
+		perf_source_reopen_cpus(f.source, count_cpu, &n);
+	}
+	assert_int_equal(n, 1);
+	count = counts.count;
+	fixture_spin(20);
+	assert_int_equal(perf_source_counts(f.source, &counts), 0);
+	assert_true(counts.count > count);
+	assert_int_equal(perf_source_disable(f.source), 0);
+	for (int i = 0; i < 3; i++) { /* nothing is dead that was switched off */
+		assert_int_equal(perf_source_counts(f.source, &counts), 0);
+		perf_source_reopen_cpus(f.source, count_cpu, &n);
+	}
+	assert_int_equal(n, 1);
+	fixture_drain(&f, true);
+	assert_true(f.n_samples > 0);
+	fixture_deinit(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -409,6 +459,7 @@ int main(void)
 		cmocka_unit_test(test_machine),
 		cmocka_unit_test(test_stack_size),
 		cmocka_unit_test(test_many_sizes),
+		cmocka_unit_test(test_reopened),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
