@@ -175,6 +175,13 @@ def compile_work(setup):
     return Busy(["/bin/sh", "-c", loop])
 
 
+def clang_work(setup):
+    """One process that compiles a large file: deep stacks of large frames.  About 0.3 s of CPU a copy; it ends with the Busy."""
+    source = setup.file("long.cc")
+    write_source(source, 0, 100 if setup.quick else 500)
+    return Busy(["clang++", "-std=c++17", "-O2", "-c", "-o", setup.file("long.o"), source])
+
+
 class Run:
     """One run of a profiler."""
 

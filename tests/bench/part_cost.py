@@ -4,11 +4,14 @@ Each profiler is attached in turn (ABCABC...), each time for a short and for a l
     quotient   CPU of the long run / its samples, start and end included
     more       (CPU long - CPU short) / (samples long - samples short): what one more sample costs
     fixed      CPU of a run without samples: long - samples * more
+    switches context switches of the profiler's threads a second, beyond those of its start and end
 """
+import shutil
+
 import measure
 
 TITLE = "own CPU per sample (user + system of the profiler's own threads), attached with -p to one busy process"
-GOALS = {999: 3, 4000: 2}  # us a further sample of python3; clang: 4 at 999 Hz
+GOALS = {("python3", 999): 3, ("python3", 4000): 2, ("clang++", 999): 4, ("clang++", 4000): 2}  # us a further sample
 TARGETS = {"perf dwarf,65528": 25, "perf dwarf,16384": 8}
 
 
@@ -33,12 +36,14 @@ def one_round(setup, target, hz, seconds, found):
             print(f"  left out: {name} took {short.samples} samples in {seconds[0]} s, {long.samples} in {seconds[1]} s")
             continue
         f = found.setdefault(name, {"quotient": [], "more": [], "fixed": [], "per_s": [], "self": [], "polled": [],
-                                    "bytes": []})
+                                    "bytes": [], "switches": []})
         more = (long.cpu - short.cpu) / (long.samples - short.samples)
         f["quotient"].append(long.cpu / long.samples * 1e6)
         f["more"].append(more * 1e6)
         f["fixed"].append((long.cpu - long.samples * more) * 1e3)
         f["per_s"].append(long.samples / seconds[1])
+        switches = [r.usage.ru_nvcsw + r.usage.ru_nivcsw for r in (short, long)]
+        f["switches"].append((switches[1] - switches[0]) / (seconds[1] - seconds[0]))
         f["polled"].append(long.polled_cpu / long.samples * 1e6)
         if long.json:
             f["self"].append(long.json["self"]["us_per_sample"])
@@ -46,18 +51,20 @@ def one_round(setup, target, hz, seconds, found):
 
 
 def print_goal(found, work, hz):
-    if work == "python3":
+    goal = GOALS.get((work, hz))
+    if goal:
         more = found["perfwind"]["more"]["median"]
-        print(f"  goal: {GOALS[hz]} us a further sample: {more:.1f} - {'met' if more <= GOALS[hz] else 'not met'}")
+        print(f"  goal: {goal} us a further sample: {more:.1f} - {'met' if more <= goal else 'not met'}")
 
 
 def print_rows(found):
-    rows = [["profiler", "us/sample", "x", "us/more sample", "x", "fixed ms", "samples/s", "bytes/sample"]]
+    rows = [["profiler", "us/sample", "x", "us/more sample", "x", "fixed ms", "samples/s", "switches/s", "bytes/sample"]]
     own = found["perfwind"]
     for name, f in found.items():
         rows.append([name, measure.show(f["quotient"]), f"{f['quotient']['median'] / own['quotient']['median']:.1f}",
                      measure.show(f["more"]), f"{measure.ratio(f['more']['median'], own['more']['median']):.1f}",
-                     f"{f['fixed']['median']:.0f}", f"{f['per_s']['median']:.0f}", f"{f['bytes']['median']:.0f}"])
+                     f"{f['fixed']['median']:.0f}", f"{f['per_s']['median']:.0f}",
+                     f"{f['switches']['median']:.0f}", f"{f['bytes']['median']:.0f}"])
     measure.table(rows)
     print(f"  perfwind by its own account (self.us_per_sample): {measure.show(own['self'])};"
           f" by /proc/PID/stat before the stop: {measure.show(own['polled'])}")
@@ -73,7 +80,12 @@ def measure_part(setup):
     result = {}
     if not setup.perf:
         print("  no perf here: perfwind alone")
-    for work, start, extra in (("python3", measure.python_work, []), ("g++ loop", measure.compile_work, ["--children"])):
+    works = [("python3", measure.python_work, []), ("g++ loop", measure.compile_work, ["--children"])]
+    if shutil.which("clang++"):
+        works.insert(1, ("clang++", measure.clang_work, []))
+    else:
+        print("  no clang++ here: its goals are not measured")
+    for work, start, extra in works:
         for hz in (999, 4000):
             found = {}
             with start(setup) as busy:
