@@ -56,11 +56,14 @@ enum { PYTHON_IS_PYTHON, PYTHON_IS_PHP = 0x100, PYTHON_IS_RUBY = 0x200 };
 /* Where the frames of a process are: addresses and offsets of its interpreter.
  *   Python   the address of the pointer to its main interpreter ─► thread states ─► frame
  *   PHP      the address of the pointer to the innermost frame
- *   Ruby     the address of the pointer to its VM ─► main thread (threads) ─► context (next) ─► frame */
+ *   Ruby     the address of the pointer to its VM ─► main thread (threads), first of a ring (next) of all with their ids (native,
+ *            where the pointer `through` leads, if it is not 0) ─►
+ *            context ─► frame */
 struct python_process {
 	__u64 key; /* tgid << 32 | PYTHON_IS_* | its low byte; written last */
 	__u64 interpreter;
-	__u16 threads, next, native, frame;
+	__u16 threads, next, native, frame, context, through;
+	__u16 unused[2];
 };
 
 struct python_table {

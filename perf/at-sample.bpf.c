@@ -192,36 +192,50 @@ static __always_inline bool read_word(u64 at, u64 *word)
 struct search {
 	u64 state; /* a thread state; 0: the end */
 	u64 native;
-	u16 next, native_at;
+	u16 next, native_at, through;
 	u32 tid, found;
 };
+
+/* The kernel's id of the thread @state; 0: none.  @through: where the pointer to it is, 0: it is in @state. */
+static __always_inline u64 native_of(u64 state, u16 through, u16 native_at)
+{
+	u64 word = state;
+
+	if (through && !read_word(state + through, &word))
+		return 0;
+	return read_word(word + native_at, &word) ? word : 0;
+}
 
 static long search_turn(u64 turn, struct search *s)
 {
 	(void)turn;
-	if (!s->state || !read_word(s->state + s->native_at, &s->native))
+	if (!s->state)
 		return 1;
-	if (s->native == s->tid) {
+	s->native = native_of(s->state, s->through, s->native_at);
+	if ((u32)s->native == s->tid) { /* Ruby's has 32 bits */
 		s->found = 1;
 		return 1;
 	}
 	return !read_word(s->state + s->next, &s->state);
 }
 
-/* The thread state of @t, or 0. */
+/* The thread state of @t, or 0.  Of Ruby the main thread is the first, also where ids are those of a container. */
 static __always_inline u64 state_of(struct python_table *table, const struct python_process *p,
 				    const struct thread *t)
 {
 	enum { STATES_MAX = 256 };
-	u64 *known = &table->states[t->tid & (PYTHON_THREADS - 1)], native, interpreter;
-	struct search s = {.next = p->next, .native_at = p->native, .tid = t->tid};
+	u64 *known = &table->states[t->tid & (PYTHON_THREADS - 1)], interpreter;
+	struct search s = {
+		.next = p->next, .native_at = p->native, .through = p->through, .tid = t->tid};
 	u64 last = *known;
 
-	if (last && read_word(last + p->native, &native) && native == t->tid)
+	if (last && (u32)native_of(last, p->through, p->native) == t->tid)
 		return last;
 	if (!read_word(p->interpreter, &interpreter) ||
 	    !read_word(interpreter + p->threads, &s.state))
 		return 0;
+	if (p->key & PYTHON_IS_RUBY && (t->tid == t->tgid || !p->native))
+		return t->tid == t->tgid ? s.state : 0;
 	bpf_loop(STATES_MAX, search_turn, &s, 0);
 	if (!s.found)
 		return 0;
@@ -294,27 +308,18 @@ static long ruby_turn(u64 turn, struct walk *w)
 	return 0;
 }
 
-static __always_inline bool python_frame(struct python_table *table, const struct python_process *p,
-					 const struct thread *t, u64 *frame)
+static __always_inline bool innermost_frame(const struct python_process *p, u64 state, u64 *frame)
 {
-	u64 state = state_of(table, p, t);
 	u32 minor = p->key & 0xff;
+	u64 context;
 
-	if (!state || !read_word(state + p->frame, frame))
+	if (p->key & PYTHON_IS_RUBY)
+		return read_word(state + p->context, &context) &&
+		       read_word(context + p->frame, frame);
+	if (!read_word(state + p->frame, frame))
 		return 0;
 	/* Before 3.13 that is a _PyCFrame: current_frame is its first word, behind use_tracing before 3.12. */
 	return minor >= 13 || read_word(*frame + (minor < 12 ? 8 : 0), frame);
-}
-
-/* Of the main thread; the frames of others are read late. */
-static __always_inline bool ruby_frame(const struct python_process *p, const struct thread *t,
-				       u64 *frame)
-{
-	u64 at;
-
-	return t->tid == t->tgid && read_word(p->interpreter, &at) &&
-	       read_word(at + p->threads, &at) && read_word(at + p->next, &at) &&
-	       read_word(at + p->frame, frame);
 }
 
 static __always_inline void python_frames(const struct thread *t)
@@ -334,11 +339,11 @@ static __always_inline void python_frames(const struct thread *t)
 	if (w.kind & PYTHON_IS_PHP) {
 		if (!read_word(p->interpreter, &w.next))
 			return;
-	} else if (w.kind & PYTHON_IS_RUBY) {
-		if (!ruby_frame(p, t, &w.next))
+	} else {
+		u64 state = state_of(table, p, t);
+
+		if (!state || !innermost_frame(p, state, &w.next))
 			return;
-	} else if (!python_frame(table, p, t, &w.next)) {
-		return;
 	}
 	w.record = bpf_ringbuf_reserve(&python_ring, sizeof(*w.record), 0);
 	if (!w.record)

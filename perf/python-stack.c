@@ -49,6 +49,8 @@ void python_stacks_add(struct python_stacks *s, uint32_t tgid, const struct pyth
 	p->next = t->next;
 	p->native = t->native;
 	p->frame = t->frame;
+	p->context = t->context;
+	p->through = t->through;
 	__atomic_store_n(&p->key, (uint64_t)tgid << 32 | t->kind, __ATOMIC_RELEASE);
 }
 

@@ -23,7 +23,7 @@ int python_stacks_table_fd(const struct python_stacks *stacks);
 struct python_threads {
 	uint32_t kind;	      /* PYTHON_IS_* with its low byte */
 	uint64_t interpreter; /* as struct python_process has it */
-	uint16_t threads, next, native, frame;
+	uint16_t threads, next, native, frame, context, through;
 };
 /* Samples of process @tgid have their frames from now on, in place of those of another process with the same place in the
  * table. */

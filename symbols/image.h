@@ -95,10 +95,10 @@ struct uw_python {
 struct uw_script {
 	uint32_t version;	       /* PHP: 0x802 for 8.2; Ruby: 0x301; 0: none */
 	uint64_t eval_start, eval_end; /* the evaluation loop */
-	/* PHP: the address of the pointer to the innermost frame; Ruby: that to the VM, and offsets of its main thread, of the thread's
-	 * context, and of the innermost frame in it.  0: not known. */
+	/* PHP: the address of the pointer to the innermost frame; Ruby: that to the VM, and offsets of its main thread, of the next
+	 * thread and the kernel's id in a thread (`through` is not 0: that of a pointer to where the id is), of its context, and of the innermost frame in that.  0: not known. */
 	uint64_t current;
-	uint16_t thread, context, innermost;
+	uint16_t thread, next_thread, native, through, context, innermost;
 	uint64_t names; /* Ruby: for ruby.c */
 	struct uw_script_offsets {
 		uint16_t frame_bytes, instruction, function, previous;

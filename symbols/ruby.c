@@ -51,6 +51,7 @@ enum {
 	FIRST_LINE = 88,
 	METHOD_ID = 24, /* in a method entry: called_id */
 	THREAD = 40,	/* image.h */
+	NEXT_THREAD = 0,
 	THREAD_VM = 32, /* in a thread */
 	INNERMOST = 16,
 	ID_SCOPE = 4,
@@ -66,18 +67,19 @@ static const struct version {
 	uint32_t version;
 	uint16_t frame_bytes;
 	uint16_t lines, n_lines, places; /* in the body of an iseq; insns_info */
-	uint16_t line_bytes;   /* of an entry with line information, which begins with the line */
-	uint16_t context;      /* in a thread */
+	uint16_t line_bytes; /* of an entry with line information, which begins with the line */
+	uint16_t native, through,
+		context;       /* image.h; before 3.1 a thread has no id of the kernel */
 	uint8_t last_operator; /* tLAST_OP_ID; numbers behind it have 4 bits of scope */
 	/* Objects have many sizes: an embedded string has its length in front of its characters, an embedded array up to
 	 * 127 elements.  The first line of an iseq is an int. */
 	bool sizes;
 } versions[] = {
-	{0x300, 56, 120, 136, 144, 8, 40, 168, false},
-	{0x301, 64, 120, 136, 144, 12, 40, 169, false},
-	{0x302, 64, 112, 128, 136, 12, 48, 169, true},
-	{0x303, 56, 112, 128, 136, 12, 48, 169, true},
-	{0x304, 56, 112, 128, 136, 12, 48, 170, true},
+	{0x300, 56, 120, 136, 144, 8, 0, 0, 40, 168, false},
+	{0x301, 64, 120, 136, 144, 12, 88, 0, 40, 169, false},
+	{0x302, 64, 112, 128, 136, 12, 24, 40, 48, 169, true},
+	{0x303, 56, 112, 128, 136, 12, 24, 40, 48, 169, true},
+	{0x304, 56, 112, 128, 136, 12, 24, 40, 48, 170, true},
 };
 
 static const struct version *version_of(uint32_t version)
@@ -215,6 +217,9 @@ int ruby_new(struct vm_memory *m, uint64_t image, struct uw_script *ret_script)
 		return trace(r);
 	script.current = find_vm(m, &x);
 	script.thread = THREAD;
+	script.next_thread = NEXT_THREAD;
+	script.native = version->native;
+	script.through = version->through;
 	script.context = version->context;
 	script.innermost = INNERMOST;
 	script.version = version->version;

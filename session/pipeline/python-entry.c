@@ -39,7 +39,10 @@ void python_entry_add(struct python_stacks *stacks, uint32_t pid, const struct u
 						: PYTHON_IS_RUBY | script->offsets.frame_bytes,
 				.interpreter = script->current,
 				.threads = script->thread,
-				.next = script->context,
+				.next = script->next_thread,
+				.native = script->native,
+				.context = script->context,
+				.through = script->through,
 				.frame = script->innermost,
 			});
 	if (stacks && py && py->version && py->threads.interpreter)

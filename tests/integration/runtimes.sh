@@ -157,6 +157,14 @@ if has_tool ruby ruby; then
 	check ruby-names has ruby \
 		';<main> \[ruby\];([^;]*;)?main \[ruby\];left \[ruby\];generate \[ruby\];([^;]*;)*times \[ruby\];([^;]*;)*block in generate \[ruby\];one \[ruby\]'
 fi
+# Behind the start; the frames of threads are read at the sample, too.
+if [ "$BPF" ] && has_tool ruby-threads ruby; then
+	record ruby-threads -- ruby "$SOURCES/leaves.rb" "$SECONDS_EACH" threads
+	leaves_right ruby-threads ruby
+	check ruby-threads-leaf right_is ruby-threads leaf 98
+	check ruby-threads-calls right_is ruby-threads calls 98
+	check ruby-threads-outermost right_is ruby-threads outermost 98
+fi
 for name in php ruby; do
 	[ -s "$TMP/$name.right" ] || continue
 	check $name-leaf right_is $name leaf 98

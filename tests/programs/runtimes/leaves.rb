@@ -1,4 +1,4 @@
-# leaves.rb SECONDS - functions of libraries that are each called by one Ruby method, from several callers; leaves.py --check ruby
+# leaves.rb SECONDS [threads] - functions of libraries that are each called by one Ruby method, from several callers; leaves.py --check ruby
 # reads folded stacks and has the table of what is right.
 require 'zlib'
 
@@ -49,4 +49,8 @@ def main(seconds)
   end
 end
 
-main(ARGV[0].to_f)
+if ARGV[1] == 'threads'
+  2.times.map { Thread.new { main(ARGV[0].to_f) } }.each(&:join)
+else
+  main(ARGV[0].to_f)
+end
