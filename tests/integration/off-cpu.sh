@@ -80,6 +80,20 @@ print(duration, sums)
 sys.exit(not (len(sums) >= 4 and all(0.995 * duration < s < 1.005 * duration for s in sums)))' "$TMP/$1.json"
 }
 
+# often NAME MOST : 100,000 trips are about 200,000 waits, nearly all without a stack of their own; the shares are stated, and the
+# report has all of the time.  MOST: samples a wait.
+often() {
+	json "$1" 'v["waits"]["n"] > 180000 and v["samples"] < '"$2"' * v["waits"]["n"]' || return 1
+	json "$1" 'v["waits"]["thinned_s"] + v["waits"]["without_stack_s"] > 0.3 * v["waits"]["s"]' || return 1
+	grep -E '^  waits    [0-9,]+, [0-9.]+ s of all threads; [0-9.]+ % of it under the stacks of other waits \(thinned\), [0-9.]+ % without a stack' "$TMP/$1.err" || return 1
+	"$PERFWIND" report --by reason --csv "$TMP/$1.pftrace" | "$PYTHON" -c '
+import csv, json, sys
+waits = json.load(open(sys.argv[1]))["waits"]
+total = sum(int(row["total"]) for row in csv.DictReader(sys.stdin)) / 1e9
+print(total, waits)
+sys.exit(abs(total - waits["s"] - waits["unknown_s"]) > 0.005 * total)' "$TMP/$1.json"
+}
+
 # ---- with the permission to profile the kernel: switches are sampled ----
 if [ "$(id -u)" = 0 ]; then
 	"$PERFWIND" record --off-cpu --json -o "$TMP/root.pftrace" -- "$PROGRAMS/waits" 3 "$TMP/root.out" >"$TMP/root.json" 2>"$TMP/root.err"
@@ -116,6 +130,10 @@ if [ "$(id -u)" = 0 ]; then
 	else
 		check wakers-why grep -q '^perfwind: wakers are not recorded: .*; hint: ' "$TMP/wakers.err"
 	fi
+
+	# More than 200,000 switches a second: times by records of switches, stacks of one switch in many.
+	"$PERFWIND" record --off-cpu --json -o "$TMP/often.pftrace" -- "$PROGRAMS/ping-pong" 100000 2>"$TMP/often.err" | tail -n 1 >"$TMP/often.json"
+	check often often often 0.3
 
 	# All time of each thread: running + runnable + blocked = wall time.
 	"$PROGRAMS/threads" 60 &
@@ -162,7 +180,10 @@ if [ -n "$user" ]; then
 	as_user_wakers() { $user ./perfwind record --no-daemon --off-cpu --wakers -o wakers.pftrace -- ./waits 1 >"$TMP/wakers.out" 2>"$TMP/wakers.err"; }
 	check user-wakers-status as_user_wakers
 	check user-wakers-why grep -qE '^perfwind: wakers are not recorded: .*hint: ' "$TMP/wakers.err"
-	cp "$PROGRAMS/threads" "$TMP/user/"
+	cp "$PROGRAMS/threads" "$PROGRAMS/ping-pong" "$TMP/user/"
+	$user ./perfwind record --no-daemon --off-cpu --json -o often.pftrace -- ./ping-pong 100000 2>"$TMP/user-often.err" | tail -n 1 >"$TMP/user-often.json"
+	cp "$TMP/user/often.pftrace" "$TMP/user-often.pftrace"
+	check user-often often user-often 0.01
 	$user sh -c './threads 60 & while [ "$(ls /proc/$!/task | wc -l)" -lt 5 ]; do sleep 0.05; done
 		./perfwind record --no-daemon --wall --json -p $! -d 1s -o wall.pftrace >wall.json 2>wall.err; kill $!'
 	cp "$TMP/user/wall.pftrace" "$TMP/user-wall.pftrace" && cp "$TMP/user/wall.json" "$TMP/user-wall.json"
