@@ -365,8 +365,8 @@ static const struct option_def defs[] = {
 	CHOICE("unwinder", "ENGINE", unwinder, unwinder_names,
 	       "native, libunwind, libdw, fp (the kernel's frame pointers) or fp-copy"),
 	FLAG("native-frames", 0, native_frames,
-	     "keep the interpreter's own frames next to the functions of Python, PHP or Ruby that "
-	     "it runs"),
+	     "keep the interpreter's own frames next to the functions of Python, PHP, Ruby or "
+	     "Node.js that it runs"),
 	CHOICE("clock", "CLOCK", clock, clock_names,
 	       "of the samples: monotonic, monotonic_raw, boottime or realtime"),
 	FLAG("no-inline", 0, no_inline,

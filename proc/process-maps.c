@@ -756,6 +756,7 @@ void process_interpreter_name(const struct process *process, char *to, size_t ro
 		[UW_LANGUAGE_PYTHON] = "CPython",
 		[UW_LANGUAGE_PHP] = "PHP",
 		[UW_LANGUAGE_RUBY] = "Ruby",
+		[UW_LANGUAGE_JS] = "Node.js",
 	};
 	static const char digits[] = "0123456789";
 	const struct process_map *m;

@@ -112,11 +112,27 @@ void session_deep_learn(struct session *s, const struct outcome *o)
 			   o->result == UW_WHOLE || o->reason == UW_TOO_DEEP);
 }
 
+/* Looks for the perf map of compiled code before the first frame of it: without one its functions are named as interpreted ones. */
+static void ask_compiled(struct session *s, const struct load_request *of)
+{
+	struct process *process = process_find(s->processes, of->pid);
+	struct load_request request = {.kind = LOAD_SYMBOLS, .pid = of->pid, .owner = of->owner};
+
+	if (!process || !process->jit || !uw_module_want_symbols(process->jit))
+		return;
+	request.module = uw_module_ref(process->jit);
+	if (!loader_ask(s->loader, &request))
+		(void)uw_module_unref(process->jit);
+}
+
 void session_script_answer(struct session *s, const struct load_answer *a)
 {
 	if (a->request.kind != LOAD_UNWIND || !uw_module_language(a->request.module))
 		return;
-	if (session_python(s)) {
+	if (uw_module_language(a->request.module) == UW_LANGUAGE_JS)
+		ask_compiled(s, &a->request);
+	/* No program copies V8's objects. */
+	if (session_python(s) && uw_module_language(a->request.module) != UW_LANGUAGE_JS) {
 		python_entry_add(session_python(s), a->request.pid, a->request.module);
 		return;
 	}

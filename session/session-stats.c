@@ -94,6 +94,11 @@ static void note_unread_script(struct session *s, const struct load_answer *a, b
 		[UW_LANGUAGE_PYTHON] = "CPython 3.11 to 3.13 with a GIL is",
 		[UW_LANGUAGE_PHP] = "PHP 8.1 to 8.5 without ZTS, built by GCC, is",
 		[UW_LANGUAGE_RUBY] = "Ruby 3.0 to 3.4 built by GCC is",
+		[UW_LANGUAGE_JS] = "a build that exports V8's v8dbg constants is",
+	};
+	static const char *const hints[UW_LANGUAGES] = {
+		[UW_LANGUAGE_PYTHON] = " (hint: python3 -X perf, from 3.12 on)",
+		[UW_LANGUAGE_JS] = " (hint: node --perf-basic-prof names compiled ones)",
 	};
 	enum uw_language language = uw_module_language(a->request.module);
 	char name[64];
@@ -108,8 +113,7 @@ static void note_unread_script(struct session *s, const struct load_answer *a, b
 			"%s of process %u is not supported (%s): stacks show the interpreter's own "
 			"functions%s",
 			name, a->request.pid, supported[language],
-			language == UW_LANGUAGE_PYTHON ? " (hint: python3 -X perf, from 3.12 on)"
-						       : "");
+			hints[language] ? hints[language] : "");
 	else
 		session_note(s,
 			     "%s of process %u cannot be read (%s): stacks show the interpreter's "

@@ -84,6 +84,31 @@ struct uw_python {
 		next; /* DWARF numbers of the registers that the loop has its frame and its instruction in */
 };
 
+/* V8's frames and heap (v8.h), by the constants that its program exports: offsets in bytes, numbers of types.
+ *
+ *   frame     [fp + fp_context] a context; [fp + fp_function] JSFunction ──► SharedFunctionInfo ──► ScopeInfo, Script
+ *             [fp + fp_bytecode] interpreted: BytecodeArray
+ *
+ * A pointer has its lowest two bits 01, a small integer (Smi) is in the upper half of its word. */
+struct uw_v8 {
+	uint32_t version; /* 0xb03 for 11.3; 0: no V8 */
+	int16_t fp_context, fp_function, fp_bytecode;
+	int16_t map, instance_type;	     /* in each object; in its map, u16 */
+	int16_t shared;			     /* in a JSFunction */
+	int16_t data, name_or_scope, script; /* in a SharedFunctionInfo */
+	int16_t baseline;		     /* in a Code: its BytecodeArray */
+	int16_t script_name, script_source;  /* in a Script */
+	int16_t length, chars, chars2;	     /* in a String: u32; in a sequential one */
+	int16_t first, second, actual, parent, offset, resource; /* in the other ones */
+	int16_t type_shared, type_scope, type_script, type_bytecode, type_code;
+	int16_t not_string; /* the first type that is none */
+	int16_t form_mask, form_sequential, form_cons, form_external, form_sliced, form_thin;
+	int16_t coding_mask, coding_latin1;
+	int16_t n_locals, locals; /* words of a ScopeInfo, from the one behind its map on */
+	/* By the version, 0: not known: in a JSFunction; in a Code: its first byte, and its bytes, u32. */
+	int16_t code, code_start, code_size;
+};
+
 /* The frames of PHP's and Ruby's functions (php.h, ruby.h): addresses of one process, offsets in bytes.
  *
  *   frame of the interpreter     function ──► op_array or iseq ──► instructions [code, code + unit * len)
@@ -99,7 +124,8 @@ struct uw_script {
 	 * thread and the kernel's id in a thread (`through` is not 0: that of a pointer to where the id is), of its context, and of the innermost frame in that.  0: not known. */
 	uint64_t current;
 	uint16_t thread, next_thread, native, through, context, innermost;
-	uint64_t names; /* Ruby: for ruby.c */
+	uint64_t names;	 /* Ruby: for ruby.c */
+	struct uw_v8 v8; /* Node.js, which has no evaluation loop */
 	struct uw_script_offsets {
 		uint16_t frame_bytes, instruction, function, previous;
 		uint16_t
@@ -129,11 +155,25 @@ static inline bool uw_python_fits(const struct uw_python *p)
 		o->filename <= UW_PYTHON_CODE - 8 && o->qualname <= UW_PYTHON_CODE - 8 &&
 		o->line <= UW_PYTHON_CODE - 4 && p->frame < 16 && p->next < 16);
 }
+/* Words of the stack are near the frame pointer, the others in objects. */
+static inline bool uw_v8_fits(const struct uw_v8 *v)
+{
+	enum { NEAR = 256 };
+
+	return !v->version ||
+	       (v->fp_context < 0 && v->fp_context >= -NEAR && v->fp_function < 0 &&
+		v->fp_function >= -NEAR && v->fp_bytecode <= 0 && v->fp_bytecode >= -NEAR &&
+		v->map >= 0 && v->instance_type >= 0 && v->shared >= 0 && v->data >= 0 &&
+		v->name_or_scope >= 0 && v->baseline >= 0 && v->code >= 0 && v->code_start >= 0 &&
+		v->code_size >= 0 && v->n_locals >= 0 && v->locals >= 0);
+}
 static inline bool uw_script_fits(const struct uw_script *s)
 {
 	const struct uw_script_offsets *o = &s->offsets;
 	uint16_t last = o->frame_bytes - 8;
 
+	if (!uw_v8_fits(&s->v8))
+		return false;
 	return !s->version ||
 	       (o->frame_bytes >= 8 && o->frame_bytes <= UW_SCRIPT_FRAME &&
 		o->instruction <= last && o->function <= last && o->previous <= last &&

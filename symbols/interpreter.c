@@ -9,12 +9,14 @@
 #include "symbols/python.h"
 #include "symbols/ruby.h"
 #include "symbols/symbols.h"
+#include "symbols/v8.h"
 
 enum { PAGES = 64 };
 
 struct interpreter {
 	struct python *python;	 /* NULL: another language */
-	struct uw_script script; /* PHP, Ruby */
+	struct uw_script script; /* PHP, Ruby, Node.js */
+	struct v8_lines *lines;
 };
 
 /* ---- languages ---- */
@@ -28,6 +30,7 @@ static const struct language {
 	[UW_LANGUAGE_PYTHON] = {UW_PYTHON_PATH, "python3", "libpython3.", ". "},
 	[UW_LANGUAGE_PHP] = {UW_PHP_PATH, "php", "libphp", "0123456789. "},
 	[UW_LANGUAGE_RUBY] = {UW_RUBY_PATH, "ruby", "libruby", "0123456789. "},
+	[UW_LANGUAGE_JS] = {UW_JS_PATH, "node", "libnode.so", "0123456789 "},
 };
 
 const char *uw_language_path(enum uw_language language)
@@ -53,7 +56,7 @@ static bool begins(const char *name, const char *with)
 	return !strncmp(name, with, strlen(with));
 }
 
-/* php, php8.2, php-fpm8.2, php-cgi; not php-config or phpize. */
+/* php, php8.2, php-fpm8.2, php-cgi; not php-config or phpize.  node, nodejs. */
 static bool is_program(const struct language *l, const char *name)
 {
 	size_t len = strlen(l->program);
@@ -62,6 +65,8 @@ static bool is_program(const struct language *l, const char *name)
 		return false;
 	if (begins(name + len, "-fpm") || begins(name + len, "-cgi"))
 		len += 4;
+	if (begins(name + len, "js"))
+		len += 2;
 	return !name[len] || strchr(l->behind, name[len]);
 }
 
@@ -89,8 +94,9 @@ static int script_new(enum uw_language language, struct uw_memory *memory, uint6
 
 	if (r < 0)
 		return trace(r);
-	r = language == UW_LANGUAGE_PHP ? php_new(&m, image, ret_script)
-					: ruby_new(&m, image, ret_script);
+	r = language == UW_LANGUAGE_PHP	 ? php_new(&m, image, ret_script)
+	    : language == UW_LANGUAGE_JS ? v8_new(&m, image, ret_script)
+					 : ruby_new(&m, image, ret_script);
 	vm_memory_end(&m);
 	return trace(r);
 }
@@ -138,10 +144,28 @@ int interpreter_load(struct uw_module *module, struct uw_memory *memory, uint64_
 	return 0;
 }
 
+static bool script_text(enum uw_language language, struct vm_memory *m, struct interpreter *in,
+			uint64_t image, uint64_t address, struct script_text *ret_text)
+{
+	switch (language) {
+	case UW_LANGUAGE_PHP:
+		return php_text(m, &in->script, address, ret_text);
+	case UW_LANGUAGE_JS:
+		return v8_text(m, &in->script.v8, &in->lines, address, ret_text);
+	default:
+		return ruby_text(m, &in->script, image, address, ret_text);
+	}
+}
+
 int interpreter_lines(struct uw_module *module, struct uw_memory *memory, uint64_t image,
 		      uint64_t address, void (*add)(void *arg, const struct uw_line *line),
 		      void *arg)
 {
+	static const enum frame_kind kinds[UW_LANGUAGES] = {
+		[UW_LANGUAGE_PHP] = FRAME_PHP,
+		[UW_LANGUAGE_RUBY] = FRAME_RUBY,
+		[UW_LANGUAGE_JS] = FRAME_JS,
+	};
 	int r = interpreter_of(module, memory, image);
 	struct script_text text = {.line = 0};
 	struct vm_memory m;
@@ -154,24 +178,23 @@ int interpreter_lines(struct uw_module *module, struct uw_memory *memory, uint64
 	r = vm_memory_begin(&m, memory, PAGES);
 	if (r < 0)
 		return trace(r);
-	found = module->language == UW_LANGUAGE_PHP
-			? php_text(&m, &module->interpreter->script, address, &text)
-			: ruby_text(&m, &module->interpreter->script, image, address, &text);
+	found = script_text(module->language, &m, module->interpreter, image, address, &text);
 	vm_memory_end(&m);
 	if (!found)
 		return 0;
 	add(arg, &(struct uw_line){.function = text.function,
 				   .file = *text.file ? text.file : NULL,
 				   .line = text.line <= INT32_MAX ? text.line : 0,
-				   .kind = module->language == UW_LANGUAGE_PHP ? FRAME_PHP
-									       : FRAME_RUBY});
+				   .kind = kinds[module->language]});
 	return 1;
 }
 
 struct interpreter *interpreter_free(struct interpreter *interpreter)
 {
-	if (interpreter)
+	if (interpreter) {
 		(void)python_free(interpreter->python);
+		(void)v8_lines_free(interpreter->lines);
+	}
 	free(interpreter);
 	return NULL;
 }

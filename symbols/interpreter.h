@@ -1,7 +1,7 @@
 /* interpreter.h - the module of the functions that an interpreter runs (module.h): the layout of its frames for the engine,
  * and names.  One table for all languages.  Private to symbols/.  Thread: loader.
  *
- *   python.h   CPython      php.h   PHP      ruby.h   Ruby
+ *   python.h   CPython      php.h   PHP      ruby.h   Ruby      v8.h   Node.js
  *
  * The process is not trusted, and it runs on while it is read: each read is checked, each name has a limit. */
 #pragma once

@@ -132,11 +132,13 @@ enum uw_language {
 	UW_LANGUAGE_PYTHON,
 	UW_LANGUAGE_PHP,
 	UW_LANGUAGE_RUBY,
+	UW_LANGUAGE_JS,
 	UW_LANGUAGES
 };
 #define UW_PYTHON_PATH "[python]"
 #define UW_PHP_PATH "[php]"
 #define UW_RUBY_PATH "[ruby]"
+#define UW_JS_PATH "[js]"
 /* The path of a language's module.  NULL for UW_LANGUAGE_NONE. */
 const char *uw_language_path(enum uw_language language);
 /* UW_LANGUAGE_NONE: the module is not that of an interpreter. */

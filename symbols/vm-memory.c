@@ -10,7 +10,7 @@ enum {
 	PHDRS_MAX = 64,
 	DYNAMIC_MAX = 512,
 	CHAIN_MAX = 4096,
-	NAME_ROOM = 64,
+	NAME_ROOM = 128,
 };
 
 struct vm_page {

@@ -33,12 +33,7 @@ enum {
 	INSTR_AT = 56,
 	CODE_TYPE = 8,
 	CODE_UNITS = 16,
-	/* How long what was read of a code object holds: a part of the time for which it was the same, as each reading is
-	 * a round trip to a helper process. */
-	CODE_FRESH_NS = 20000000,
-	CODE_FRESH_MOST_NS = 10000000000,
-	CODE_FRESH_PART = 4,
-	/* ... so those that will be read soon are read with it. */
+	/* An object is read again with those that will be soon. */
 	AGAIN_MAX = 64,
 	AGAIN_BYTES = CODE_SIZE + 8 +
 		      16, /* the object, the hash of its file's name, length and hash of its own */
@@ -131,8 +126,7 @@ static bool read_code(struct python_walk *pw, uint64_t address, struct script_fu
 
 static uint64_t fresh_ns(const struct script_function *c)
 {
-	return min_u64(max_u64((c->read_at - c->since) / CODE_FRESH_PART, CODE_FRESH_NS),
-		       CODE_FRESH_MOST_NS);
+	return script_fresh(c->since, c->read_at);
 }
 
 /* Is the object as it was?  @bytes: AGAIN_BYTES that were read of it. */

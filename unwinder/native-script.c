@@ -6,6 +6,7 @@
 enum {
 	PAGES = 32,	     /* kept for one stack */
 	READS_MAX = 64,	     /* pages read for one stack */
+	READS_JS = 256,	     /* the same: each function is at several places */
 	STEPS_MAX = 2 << 20, /* words of the copy and frames looked at for one stack: some ms */
 	SAME_MIN = 32,	     /* times that a frame reads the same before it counts as proved, */
 	SAME_NS = 2000000,   /* ... so far apart: a batch of samples is read at one time */
@@ -93,6 +94,7 @@ static bool is_in_interpreter(const struct walk *w, enum uw_language language)
 /* For the stack of @w; NULL: out of memory. */
 static struct native_script *script_of(struct native *e, const struct walk *w)
 {
+	bool js = uw_module_language(w->snapshot->space->script) == UW_LANGUAGE_JS;
 	struct native_script *s = e->script;
 
 	if (!s) {
@@ -107,7 +109,7 @@ static struct native_script *script_of(struct native *e, const struct walk *w)
 	}
 	if (s) {
 		vm_memory_again(&s->memory, w->snapshot->space->memory,
-				(uint64_t)READS_MAX * VM_PAGE);
+				(uint64_t)(js ? READS_JS : READS_MAX) * VM_PAGE);
 		s->serial = uw_module_serial(w->snapshot->space->script);
 		s->n_steps = s->n_runs = s->n = 0;
 	}
@@ -135,9 +137,11 @@ static void replace(struct native *e, struct walk *w, const struct uw_image *ima
 	struct native_script *s;
 
 	s = script_of(e, w);
-	if (!s || !find_runs(s, w, start, end))
+	if (!s || (language != UW_LANGUAGE_JS && !find_runs(s, w, start, end)))
 		return;
-	if (python)
+	if (language == UW_LANGUAGE_JS)
+		native_js(s, e, w, &image->script.v8);
+	else if (python)
 		native_python(s, e, w, &image->python);
 	else
 		native_frames(s, e, w, &image->script, language);
@@ -162,7 +166,7 @@ void native_script(struct native *e, struct walk *w)
 		walk_end(w, UW_PENDING, UW_OK, 0);
 		return;
 	}
-	if (image->script.version ||
+	if (image->script.version || image->script.v8.version ||
 	    (image->python.version && (image->python.has_frame || w->snapshot->n_python)))
 		replace(e, w, image, language);
 }

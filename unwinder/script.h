@@ -4,10 +4,12 @@
  *   native-script.c   the memory of the process, the proof of what was read from it, the new list of frames
  *   native-python.c   CPython
  *   native-frames.c   PHP, Ruby
+ *   native-js.c       Node.js
  *
  * The process is not trusted: one stack reads so many pages and takes so many steps at most. */
 #pragma once
 
+#include "symbols/v8.h"
 #include "symbols/vm-memory.h"
 #include "unwinder/native.h"
 
@@ -31,6 +33,7 @@ struct script_function {
 	uint64_t handler;	     /* in C: its first byte; 0: it has instructions */
 	uint64_t sign;		     /* Python: image.h */
 	uint64_t filename, qualname; /* ... strings */
+	uint64_t frame;		     /* JavaScript: uw_script_frame() */
 	uint64_t read_at;	     /* Python: time of the sample */
 	uint64_t since;		     /* ... that found it first as it is now */
 	uint32_t serial;	     /* of the module; 0: free */
@@ -41,6 +44,8 @@ struct script_function {
 struct native_script {
 	struct script_function functions[SCRIPT_FUNCTIONS];
 	struct script_past pasts[SCRIPT_PASTS];
+	uint32_t
+		compiled; /* JavaScript: the module of compiled code that was seen last before its file was looked for */
 	/* of the stack in hand */
 	struct vm_memory memory;
 	uint32_t serial; /* of the interpreter's module */
@@ -50,6 +55,16 @@ struct native_script {
 	uint64_t frames[UW_MAX_FRAMES]; /* the new list */
 	uint32_t n;
 };
+
+/* How long what was read of an object that may move holds, ns, which was the same since @since up to @read_at: a part of that
+ * time, as each reading is a round trip to a helper process. */
+static inline uint64_t script_fresh(uint64_t since, uint64_t read_at)
+{
+	enum { LEAST_NS = 20000000, PART = 4 };
+	const uint64_t most_ns = 10000000000;
+
+	return min_u64(max_u64((read_at - since) / PART, LEAST_NS), most_ns);
+}
 
 /* The process wrote the stack and the frames: what is looked for in them has an end.  false: it is reached. */
 bool script_step(struct native_script *s, uint32_t n);
@@ -67,6 +82,8 @@ void script_push(struct native_script *s, uint64_t frame);
 /* The walk's frames [@from, @to) as they are. */
 void script_push_native(struct native_script *s, const struct walk *w, uint32_t from, uint32_t to);
 
+/* In place of frames of code: @w has no loop.  Fills the new list. */
+void native_js(struct native_script *s, struct native *e, struct walk *w, const struct uw_v8 *v8);
 /* Each fills the new list; s->runs are the frames of the loop, at least one. */
 void native_python(struct native_script *s, struct native *e, struct walk *w,
 		   const struct uw_python *py);

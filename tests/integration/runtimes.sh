@@ -43,6 +43,14 @@ share_about() {
 	folded "$1" | awk -v stack="$2" -v about="$3" '{ total += $NF; if (index($0, stack)) n += $NF }
 		END { share = 100 * n / total; printf "    %-24s %6.2f %% of %d\n", stack, share, total; exit share < about - 8 || share > about + 8 }'
 }
+# leaves_right NAME LANGUAGE : which shares of the samples of leaves.py, .php, .rb or .js are right, from 0.3 s on: the start is read late.
+leaves_right() {
+	"$PERFWIND" export --to folded --time 300ms- -o - "$TMP/$1.pftrace" 2>/dev/null |
+		"$PYTHON" "$SOURCES/leaves.py" --check "$2" >"$TMP/$1.right"
+	awk -v name="$1" '{ s = s " " $1 " " $3 " % of " $2 } END { printf "    %-24s right:%s\n", name, s }' "$TMP/$1.right"
+}
+# right_is NAME WHAT PERCENT : (of few samples, one may be wrong)
+right_is() { awk -v what="$2" -v min="$3" '$1 == what && $2 > 20 && ($3 >= min || $2 * (100 - $3) <= 100) { found = 1 } END { exit !found }' "$TMP/$1.right"; }
 # has_tool NAME TOOL... : prints `unable` where one of the tools is missing.
 has_tool() {
 	local name=$1 tool
@@ -78,6 +86,17 @@ check jitdump-attached-names share_about jitdump-attached ';main;turn;second;bur
 
 if has_tool node node; then
 	row node 99.5 node "$SOURCES/work.js" "$SECONDS_EACH"
+	check node-names has node ';main_\[j\];([^;]*;)*lambdas_\[j\]'
+	row node-leaves 99.5 node "$SOURCES/leaves.js" "$SECONDS_EACH"
+	leaves_right node-leaves js
+	row node-interpreted 99.5 node --no-opt --no-sparkplug "$SOURCES/leaves.js" "$SECONDS_EACH"
+	leaves_right node-interpreted js
+	for name in node-leaves node-interpreted; do
+		for what in leaf outermost calls; do
+			check $name-$what right_is $name $what 98
+		done
+		check $name-named right_is $name named 97
+	done
 	# (V8 writes a log into the current folder, too.)
 	row node-map 99.5 sh -c "cd '$TMP' && exec node --perf-basic-prof '$SOURCES/work.js' $SECONDS_EACH"
 	check node-map-names has node-map 'main .*recurse .*recurse .*inner '
@@ -87,14 +106,6 @@ fi
 
 # ---- CPython: its functions without a flag; with -X perf a trampoline for each function, too ----
 
-# leaves_right NAME LANGUAGE : which shares of the samples of leaves.py, .php or .rb are right, from 0.3 s on: the start is read late.
-leaves_right() {
-	"$PERFWIND" export --to folded --time 300ms- -o - "$TMP/$1.pftrace" 2>/dev/null |
-		"$PYTHON" "$SOURCES/leaves.py" --check "$2" >"$TMP/$1.right"
-	awk -v name="$1" '{ s = s " " $1 " " $3 " % of " $2 } END { printf "    %-24s right:%s\n", name, s }' "$TMP/$1.right"
-}
-# right_is NAME WHAT PERCENT
-right_is() { awk -v what="$2" -v min="$3" '$1 == what && $2 > 20 && $3 >= min { found = 1 } END { exit !found }' "$TMP/$1.right"; }
 # Each of the four functions of reuse.py has a quarter of the samples.  On a busy machine one may be gone before its name is read, and
 # has none then; none has the samples of another.
 reused_names() {

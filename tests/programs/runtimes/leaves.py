@@ -1,6 +1,6 @@
 """leaves.py SECONDS - C functions that are each called by one Python function, from several callers; leaves.py --check [LANGUAGE] reads
-folded stacks of leaves.py, leaves.php or leaves.rb and prints the shares that are right: of the innermost function of the language, of
-the outermost ones, of calls between them."""
+folded stacks of leaves.py, leaves.php, leaves.rb or leaves.js and prints the shares that are right: of the innermost function of the language, of
+the outermost ones, of calls between them; of JavaScript the share of samples that have a name for the innermost one, too."""
 import binascii
 import re
 import sys
@@ -98,7 +98,22 @@ class Ruby:
              "clock_gettime": "main"}
 
 
-LANGUAGES = {"python": Python, "php": Php, "ruby": Ruby}
+class Js:
+    """V8's own functions have their class and arguments; Node.js calls the file's own function."""
+    suffix = "_[j]"
+    first = "(anonymous leaves.js:1)"
+    arrow = "(anonymous leaves.js:%d)" % next(
+        (i for i, line in enumerate(open(sys.path[0] + "/leaves.js", encoding="utf-8"), 1) if ".map(n =>" in line), 0)
+    leaves = {"v8::internal::JsonStringify": "written", "v8::internal::Builtin_JsonParse": "parsed"}
+    callers = {
+        "left": {"main"}, "right": {"main"}, "generate": {"left"}, "one": {"generate", arrow}, "two": {"generate"},
+        arrow: {"right"}, "written": {"one"}, "parsed": {"two"}, "spin": {"one", "two", "left", "right"},
+    }
+    outermost = [first, "main"]
+    inner = {}
+
+
+LANGUAGES = {"python": Python, "php": Php, "ruby": Ruby, "js": Js}
 
 
 def adjacent(frames, suffix):
@@ -108,9 +123,14 @@ def adjacent(frames, suffix):
             yield caller[:-len(suffix)], callee[:-len(suffix)]
 
 
+def unnamed(frame):
+    """A frame of JavaScript without a name: of compiled code, of the interpreter, of a function whose name was not read."""
+    return frame.startswith("[perf-") or frame in ("[js]", "Builtins_InterpreterEntryTrampoline")
+
+
 def check(language):
     table = LANGUAGES[language]
-    total = {"leaf": 0, "outermost": 0, "calls": 0, "inner": 0}
+    total = {"leaf": 0, "outermost": 0, "calls": 0, "inner": 0, "named": 0}
     right_ones = dict(total)
 
     def count(what, weight, is_right):
@@ -121,19 +141,24 @@ def check(language):
         stack, _, weight = line.rpartition(" ")
         stack = re.sub(r"\{closure:[^;]*\}", "{closure}", stack)  # PHP 8.4 on
         frames, weight = stack.split(";"), int(weight)
-        suffix = " [%s]" % language
+        suffix = getattr(table, "suffix", " [%s]" % language)
         named = [frame[:-len(suffix)] for frame in frames if frame.endswith(suffix)]
         functions = [name for name in named if name not in table.inner]
+        if language == "js" and table.first in functions:
+            functions = functions[functions.index(table.first):]
         if "main" not in functions or functions[0] == "_find_and_load":  # the site module has a main(), too
             continue
         for frame in reversed(frames):
             if frame.endswith(suffix) and frame[:-len(suffix)] not in table.inner:
                 break
-            if frame in table.leaves:
-                count("leaf", weight, functions[-1] == table.leaves[frame])
+            name = frame.partition("(")[0] if language == "js" else frame
+            if name in table.leaves:
+                count("leaf", weight, functions[-1] == table.leaves[name])
                 break
+        if language == "js":
+            count("named", weight, not any(unnamed(frame) for frame in frames[frames.index(named[-1] + suffix):]))
         count("outermost", weight, functions[:2] in (table.outermost, getattr(table, "threads", None)) and functions[2:3] in ([], ["left"], ["right"]))
-        for caller, callee in zip(functions, functions[1:]) if language == "python" else adjacent(frames, suffix):
+        for caller, callee in zip(functions, functions[1:]) if language in ("python", "js") else adjacent(frames, suffix):
             count("calls", weight, caller in table.callers.get(callee, {caller}))
         for caller, callee in adjacent(frames, suffix):
             if callee in table.inner:

@@ -318,6 +318,28 @@ static void test_layouts(void **state)
 		assert_int_equal(with_layouts(&python, &scripts[i]), -EBADMSG);
 }
 
+static void test_v8_layout(void **state)
+{
+	const struct uw_script v8 = {.v8 = {.version = 0xb03,
+					    .fp_context = -8,
+					    .fp_function = -16,
+					    .fp_bytecode = -256}};
+	struct uw_script wrong[] = {v8, v8, v8, v8, v8, v8};
+	size_t i = 0;
+
+	(void)state;
+	assert_int_equal(with_layouts(&python, &v8), 0);
+	wrong[i++].v8.fp_context = 0;
+	wrong[i++].v8.fp_function = 16;
+	wrong[i++].v8.fp_function = -264;
+	wrong[i++].v8.fp_bytecode = INT16_MIN;
+	wrong[i++].v8.shared = -8;
+	wrong[i++].v8.locals = -1;
+	assert_int_equal(i, ARRAY_SIZE(wrong));
+	for (i = 0; i < ARRAY_SIZE(wrong); i++)
+		assert_int_equal(with_layouts(&python, &wrong[i]), -EBADMSG);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -325,6 +347,7 @@ int main(void)
 		cmocka_unit_test(test_stale),	     cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_disorder),     cmocka_unit_test(test_no_room),
 		cmocka_unit_test(test_unresponsive), cmocka_unit_test(test_layouts),
+		cmocka_unit_test(test_v8_layout),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

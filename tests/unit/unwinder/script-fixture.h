@@ -14,6 +14,7 @@
 enum { SC_BYTES = 64 << 10, SC_LOOP_AT = 16 << 10, SC_LOOP_BYTES = 9 << 10, SC_HEAP_AT = 32 << 10 };
 #define SC_LOOP (SC_BASE + SC_LOOP_AT)
 #define SC_HEAP (SC_BASE + SC_HEAP_AT)
+enum { SC_NAME_ROOM = 96 /* of an export */ };
 enum { SC_SAVED_FRAME = 0x48, SC_SAVED_NEXT = 0x40, SC_CODE = 32 /* instructions of a function */ };
 
 struct sc_process {
@@ -81,7 +82,7 @@ struct sc_name {
 static inline uint64_t sc_exports(struct sc_process *p, const struct sc_name *names, size_t n)
 {
 	uint64_t hash = sc_alloc(p, 28 + 4 * n), symbols = sc_alloc(p, sizeof(Elf64_Sym) * (1 + n));
-	uint64_t strings = sc_alloc(p, 32 * (1 + n));
+	uint64_t strings = sc_alloc(p, SC_NAME_ROOM * (1 + n));
 	const Elf64_Dyn entries[4] = {{.d_tag = DT_GNU_HASH, .d_un.d_ptr = hash},
 				      {.d_tag = DT_SYMTAB, .d_un.d_ptr = symbols},
 				      {.d_tag = DT_STRTAB, .d_un.d_ptr = strings}};
@@ -92,7 +93,7 @@ static inline uint64_t sc_exports(struct sc_process *p, const struct sc_name *na
 		sc_set(p, hash + 4 * i, 1, 4);
 	sc_set(p, hash + 24, 1, 4);
 	for (size_t i = 0; i < n; i++) {
-		const Elf64_Sym symbol = {.st_name = (uint32_t)(32 * (1 + i)),
+		const Elf64_Sym symbol = {.st_name = (uint32_t)(SC_NAME_ROOM * (1 + i)),
 					  .st_value = names[i].at - SC_BASE,
 					  .st_size = names[i].size};
 
