@@ -366,5 +366,6 @@ void mark_ring_lose(struct mark_ring *ring)
 {
 	mark_ring_end(ring);
 	for (size_t i = 0; i < MARKS_SLOTS; i++)
-		skip_to(ring, &ring->slots[i], ring->last[i]);
+		if (ring->slots[i].position != (uint32_t)ring->last[i])
+			skip_to(ring, &ring->slots[i], ring->last[i]);
 }

@@ -450,6 +450,15 @@ static void unread_is_lost(void **state)
 	mark_ring_lose(ring);
 	assert_int_equal(counts(ring).lost, 70);
 	end(&t, ring);
+	/* A head that claims marks where there are no words. */
+	t = usual_target();
+	ring = reader_of(&t);
+	put(&t, 0, MARKS_INSTANT, "m");
+	assert_int_equal(read_all(ring).n, 1);
+	slot_of(&t, 0)->head += 1000ull << 32;
+	mark_ring_lose(ring);
+	assert_int_equal(counts(ring).lost, 0);
+	end(&t, ring);
 }
 
 int main(void)
