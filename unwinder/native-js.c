@@ -54,10 +54,12 @@ static bool read_stack(struct js_walk *jw, uint64_t address, uint64_t *ret_word)
 
 /* ---- functions ---- */
 
-/* Remembers the compiled code of a function. */
-static void note_code(struct js_walk *jw, const struct v8_function *f)
+/* Remembers the compiled code of a function, as it is at @now. */
+static void note_code(struct js_walk *jw, const struct v8_function *f, uint64_t now)
 {
 	struct script_function *known = script_function_slot(jw->s, f->code);
+	bool same = known->serial == jw->s->serial && known->code == f->code &&
+		    known->frame == f->frame;
 
 	*known = (struct script_function){
 		.address = f->code,
@@ -65,21 +67,52 @@ static void note_code(struct js_walk *jw, const struct v8_function *f)
 		.code = f->code,
 		.len = f->code_size,
 		.frame = f->frame,
+		.read_at = now,
+		.since = same ? known->since : now,
 	};
 }
 
-/* The function of compiled code that was remembered, NOT_KNOWN: none. */
-static uint64_t noted_code(struct js_walk *jw, uint64_t address)
+/* The function of compiled code that was remembered, NULL: none. */
+static const struct script_function *noted_code(struct js_walk *jw, uint64_t address)
 {
 	if (!script_step(jw->s, SCRIPT_FUNCTIONS / 8))
-		return NOT_KNOWN;
+		return NULL;
 	for (size_t i = 0; i < SCRIPT_FUNCTIONS; i++) {
 		const struct script_function *f = &jw->s->functions[i];
 
 		if (f->serial == jw->s->serial && script_function_has(f, address))
-			return f->frame;
+			return f;
 	}
-	return NOT_KNOWN;
+	return NULL;
+}
+
+/* Where it is remembered that code at @address is V8's own: addresses have fewer bits. */
+static struct script_past *own_slot(struct js_walk *jw, uint64_t address)
+{
+	return &jw->s->pasts[hash_u64(~address ^ jw->s->serial) % SCRIPT_PASTS];
+}
+
+static bool is_own(struct js_walk *jw, uint64_t address)
+{
+	const struct script_past *past = own_slot(jw, address);
+	uint64_t time = jw->w->snapshot->time;
+
+	return past->serial == jw->s->serial && past->frame == ~address &&
+	       (time < past->counted ||
+		time - past->counted < script_fresh(past->since, past->counted));
+}
+
+static void note_own(struct js_walk *jw, uint64_t address, uint64_t now)
+{
+	struct script_past *past = own_slot(jw, address);
+	bool known = past->serial == jw->s->serial && past->frame == ~address;
+
+	*past = (struct script_past){
+		.frame = ~address,
+		.serial = jw->s->serial,
+		.since = known ? past->since : now,
+		.counted = now,
+	};
 }
 
 /* Reads the function of @frame, which has code at @address, into @past.  false: it cannot be read. */
@@ -92,14 +125,22 @@ static bool read_function(struct js_walk *jw, const struct js_frame *frame, uint
 	    !v8_function(&jw->s->memory, jw->v8, frame->function, &f))
 		return false;
 	if (frame->bytecode && frame->bytecode != f.bytecode &&
-	    !v8_is_bytecode(&jw->s->memory, jw->v8, frame->bytecode))
+	    !v8_is_bytecode(&jw->s->memory, jw->v8, frame->bytecode)) {
 		f.user = false;
+		note_own(jw, address, past->since);
+	}
 	past->code = f.user ? f.frame : NOT_KNOWN;
 	*ret_proved =
 		frame->bytecode ? frame->bytecode == f.bytecode : address - f.code < f.code_size;
 	if (!frame->bytecode && *ret_proved && f.user)
-		note_code(jw, &f);
+		note_code(jw, &f, past->since);
 	return true;
+}
+
+static bool is_fresh(const struct script_function *code, uint64_t now)
+{
+	return now < code->read_at ||
+	       now - code->read_at < script_fresh(code->since, code->read_at);
 }
 
 /* The function that has the frame of code at @address, NOT_KNOWN: none. */
@@ -113,13 +154,23 @@ static uint64_t function_of(struct js_walk *jw, const struct js_frame *frame, ui
 	/* Samples of several threads or of a batch are not in the order of their times. */
 	uint64_t now = known ? max_u64(time, past->counted) : time;
 	struct script_past read = {.frame = key, .since = now, .serial = jw->s->serial};
+	const struct script_function *code;
 
 	*ret_proved = known && past->since <= time;
 	if (known && now - past->counted < script_fresh(past->since, past->counted))
 		return past->code;
+	code = frame->bytecode ? NULL : noted_code(jw, address);
+	if (code && is_fresh(code, now)) {
+		*ret_proved = true;
+		read.code = code->frame;
+		read.since = code->since;
+		read.counted = code->read_at;
+		*past = read;
+		return read.code;
+	}
 	if (!read_function(jw, frame, address, &read, ret_proved)) {
 		*ret_proved = false; /* it was moved, or has ended */
-		return known || frame->bytecode ? before : noted_code(jw, address);
+		return known || !code ? before : code->frame;
 	}
 	if (known && read.code == before) {
 		read.since = past->since;
@@ -177,9 +228,10 @@ static bool has_file(struct js_walk *jw, const struct uw_module *module)
 	}
 }
 
-static bool read_bytecode(struct js_walk *jw, struct js_frame *frame)
+/* Of a frame with code at @address.  false: it has none. */
+static bool read_bytecode(struct js_walk *jw, uint64_t address, struct js_frame *frame)
 {
-	return jw->v8->fp_bytecode &&
+	return jw->v8->fp_bytecode && !is_own(jw, address) &&
 	       read_stack(jw, frame->fp + (uint64_t)(int64_t)jw->v8->fp_bytecode,
 			  &frame->bytecode) &&
 	       v8_is_object(frame->bytecode);
@@ -200,7 +252,8 @@ static void push_frame(struct js_walk *jw, uint32_t i, struct js_frame *frame)
 	const struct uw_module *module;
 	bool proved = false;
 
-	if (is_compiled(jw->w, code, &module) ? !has_file(jw, module) : read_bytecode(jw, frame))
+	if (is_compiled(jw->w, code, &module) ? !has_file(jw, module)
+					      : read_bytecode(jw, code, frame))
 		function = function_of(jw, frame, code, &proved);
 	push_function(jw, i, function, proved);
 }
@@ -247,16 +300,20 @@ static uint64_t begun_function(struct js_walk *jw, uint64_t pc)
 	enum { RDI = 5 }; /* DWARF's number */
 	const struct uw_module *module;
 	bool compiled = is_compiled(jw->w, pc, &module);
+	const struct script_function *code;
 	struct cfi_regs regs;
 	struct v8_function f;
 
 	if (compiled && has_file(jw, module))
 		return NOT_KNOWN;
+	code = compiled ? noted_code(jw, pc) : NULL;
+	if (code && is_fresh(code, jw->w->snapshot->time))
+		return code->frame;
 	if (native_regs_of(jw->e, jw->w, 1, &regs) && v8_is_object(regs.r[RDI]) &&
 	    v8_function(&jw->s->memory, jw->v8, regs.r[RDI], &f) && f.user &&
 	    pc - f.code < f.code_size)
 		return f.frame;
-	return compiled ? noted_code(jw, pc) : NOT_KNOWN;
+	return code ? code->frame : NOT_KNOWN;
 }
 
 /* V8's own code that interpreted functions run has no frame pointer of its own mostly, and all interpreted frames have the same return
@@ -268,7 +325,7 @@ static bool is_of_caller(struct js_walk *jw, struct js_frame *frame)
 	bool proved;
 
 	if (jw->w->n < 3 || pc - caller + TRAMPOLINE < 2 * TRAMPOLINE ||
-	    is_compiled(jw->w, pc, &module) || !read_bytecode(jw, frame))
+	    is_compiled(jw->w, pc, &module) || !read_bytecode(jw, caller - 1, frame))
 		return false;
 	return function_of(jw, frame, caller - 1, &proved) != NOT_KNOWN;
 }

@@ -333,12 +333,16 @@ static void test_stack(void **state)
 	f->stack[COMPILED - 2] = f->stack[INTERPRETED - 2] = other;
 	run(f, JIT + 0x10);
 	EXPECT(f, named(p.f), named(p.g), FOUND(SILENT + 0x20), FOUND(ROOTED + 1));
-	/* Elsewhere in the same code: the same function; at another time the code may be another one's. */
+	/* Elsewhere in the same code: the same function; some time later the code may be another one's. */
 	run(f, JIT + 0x18);
-	EXPECT(f, named(p.f) | UW_FRAME_GUESSED, named(p.g), FOUND(SILENT + 0x20),
-	       FOUND(ROOTED + 1));
+	EXPECT(f, named(p.f), named(p.g), FOUND(SILENT + 0x20), FOUND(ROOTED + 1));
+	f->snapshot.time = NSEC_PER_SEC;
+	run(f, JIT + 0x20);
+	EXPECT(f, named(p.f) | UW_FRAME_GUESSED, named(p.g) | UW_FRAME_GUESSED,
+	       FOUND(SILENT + 0x20), FOUND(ROOTED + 1));
 	run(f, JIT + CODE_LEN);
 	assert_int_equal(f->frames[0], JIT + CODE_LEN);
+	f->snapshot.time = 1;
 	f->engine->settings.native_frames = true;
 	run(f, JIT + 0x10);
 	EXPECT(f, JIT + 0x10, named(p.f), FOUND(SILENT + 9), named(p.g), FOUND(SILENT + 0x20),
@@ -367,6 +371,26 @@ static void test_proof(void **state)
 	f->stack[COMPILED - 2] = p.f;
 	run(f, JIT + 0x10);
 	EXPECT(f, named(p.f), named(p.g), FOUND(SILENT + 0x20), FOUND(ROOTED + 1));
+	end_stack(f, &p);
+}
+
+/* A function of V8's own has a frame, too (Array.prototype.map): its code is read of once. */
+static void test_own(void **state)
+{
+	struct fixture *f = *state;
+	struct program p;
+	uint64_t reads;
+
+	put_stack(f, &p);
+	sc_set(&sc, p.g_shared - 1 + 8, v8_smi(7), 8); /* no bytecode: the number of a builtin */
+	f->stack[INTERPRETED - 4] = v8_string(&sc, "local");
+	run(f, JIT + 0x10);
+	EXPECT(f, named(p.f), FOUND(SILENT + 9), FOUND(SILENT + 0x20), FOUND(ROOTED + 1));
+	f->stack[INTERPRETED - 4] = v8_string(&sc, "another");
+	reads = sc.reads;
+	run(f, JIT + 0x10);
+	assert_int_equal(sc.reads, reads);
+	EXPECT(f, named(p.f), FOUND(SILENT + 9), FOUND(SILENT + 0x20), FOUND(ROOTED + 1));
 	end_stack(f, &p);
 }
 
@@ -470,6 +494,7 @@ int main(void)
 		cmocka_unit_test(test_wrong_names),
 		TEST(test_stack),
 		TEST(test_proof),
+		TEST(test_own),
 		TEST(test_described),
 		TEST(test_begin),
 		TEST(test_handler),
