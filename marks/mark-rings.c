@@ -452,10 +452,12 @@ static int one_mark(void *arg, const struct mark_ring_mark *mark)
 		return MARK_RING_LATER;
 	if (mark->kind == MARKS_THREAD_END)
 		mark_threads_forget(threads, mark->tid);
-	if (!tid) {
+	if (!tid && mark_ring_claimed_pid(r->current->ring) != r->current->pid)
+		r->counts.not_found++;
+	else if (!tid)
 		r->counts.forged++;
+	if (!tid)
 		return 0;
-	}
 	result = r->sink->mark(r->sink->arg, r->current->pid, tid, mark);
 	return result < 0 ? trace(result) : 0;
 }

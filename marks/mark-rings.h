@@ -53,7 +53,9 @@ void mark_rings_switch(struct mark_rings *rings, uint64_t mask);
 
 struct mark_rings_counts {
 	struct mark_ring_counts marks;
-	uint64_t forged;    /* marks that name a thread of another process: left out */
+	uint64_t forged; /* marks that name a thread of another process: left out */
+	uint64_t
+		not_found; /* the same in a pid namespace, where it may be a thread that has ended */
 	uint64_t processes; /* rings accepted */
 	uint64_t rejected;  /* messages that are no ring, or of a process that takes no part */
 	uint64_t refused;   /* rings beyond the limit */

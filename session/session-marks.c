@@ -579,6 +579,11 @@ static void note_losses(struct session *s)
 	if (c.forged)
 		session_note(s, "%lu marks name a thread of another process and are left out",
 			     c.forged);
+	if (c.not_found)
+		session_note(s,
+			     "%lu marks of programs in a pid namespace are left out: their threads "
+			     "had ended, or are of another process",
+			     c.not_found);
 	if (c.rejected)
 		session_note(s, "%lu messages at the socket of the marks were rejected",
 			     c.rejected);
