@@ -70,12 +70,11 @@ static int source_explain(const struct perf_source *source, int r, pid_t tid,
 
 enum { SLACK_PER_S = 4 /* a ring holds 1/4 s */, RING_MIN = 64 << 10 };
 #define BUDGET_DEFAULT (256ull << 20)
-/* A sampling ring wakes its reader when this many records wait.  A wake-up is two thread switches,
- * dearer than unwinding ten samples; what 64 records touch (3-20 KB each) lies in the cache of the
- * CPU that sampled or in the shared one, and comes from there whether early or late.  At 999 Hz
- * that is 16 wake-ups a second; small records wake by bytes instead, or 4000 Hz without stacks
- * would make it 125. */
-enum { WAKE_RECORDS = 64, WAKE_BYTES_MIN = 64 << 10 };
+/* A sampling ring wakes its reader when this many records wait, or a quarter of the ring.  A wake-up is two thread switches,
+ * dearer than unwinding ten samples; what 192 records touch (3-20 KB each) lies in the shared cache, and comes from there
+ * whether early or late.  That is 16 to 21 wake-ups a second at any rate up to 4,000 Hz; small records wake by bytes instead,
+ * or 4000 Hz without stacks would make it 125. */
+enum { WAKE_RECORDS = 192, WAKE_BYTES_MIN = 64 << 10 };
 /* Sideband records are applied before the samples that follow them, whenever that is: they need room,
  * not speed. */
 enum { WAKE_SIDEBAND = 32 << 10 };
