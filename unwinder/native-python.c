@@ -151,7 +151,7 @@ static void read_again(struct python_walk *pw, struct script_function *c, uint64
 {
 	struct uw_memory *memory = pw->w->snapshot->space->memory;
 	struct script_function *list[AGAIN_MAX] = {c};
-	struct uw_range ranges[3 * AGAIN_MAX];
+	struct uw_range ranges[3 * AGAIN_MAX] = {{0}}; /* gcc -O1 does not see that n > 0 */
 	uint8_t bytes[AGAIN_MAX * AGAIN_BYTES];
 	size_t n = 1;
 
