@@ -414,6 +414,22 @@ static void find_inner(struct frames_walk *fw, uint32_t from, uint32_t to)
 	}
 }
 
+/* PHP: a function in C that jumps to another one (preg_match_all) has no frame of its own code.  Where the frame at @inner, as of the sample,
+ * is that of one that the loop at the walk's frame @to called, the frame inside the loop's stands for it. */
+static void find_direct(struct frames_walk *fw, uint64_t inner, uint64_t anchor, uint32_t to)
+{
+	const struct script_function *f;
+	struct frame frame;
+
+	if (fw->ruby || fw->n_inner || !inner || inner == anchor ||
+	    !exact_frame(fw, inner, &frame) || frame.previous != anchor || frame.last)
+		return;
+	f = function_at(fw, frame.function, 0);
+	if (f && f->handler)
+		fw->inner[fw->n_inner++] =
+			(struct inner){to - 1, uw_script_frame(f->address, UW_SCRIPT_NO_POSITION)};
+}
+
 /* The walk's frames [@from, @to), each function in C behind the frame of its code. */
 static void push_inner(struct frames_walk *fw, uint32_t from, uint32_t to)
 {
@@ -511,9 +527,13 @@ void native_frames(struct native_script *s, struct native *e, struct walk *w,
 	for (uint32_t k = 0; k < s->n_runs; k++) {
 		uint32_t run = s->runs[k];
 
+		uint64_t anchor = k < ANCHORS_MAX ? fw.anchors[k].frame : 0;
+
 		if (run > from)
-			learn_inner(&fw, inner, k < ANCHORS_MAX ? fw.anchors[k].frame : 0);
+			learn_inner(&fw, inner, anchor);
 		find_inner(&fw, from, run);
+		if (run > from)
+			find_direct(&fw, inner, anchor, run);
 		push_inner(&fw, from, run);
 		replace_run(&fw, k, &inner);
 		from = run + 1;

@@ -158,6 +158,7 @@ if has_tool php php; then
 	row php-regex 98 php -d pcre.jit=1 -r '$t = str_repeat("hello wor1d 123 foo bar@baz.com ababcddd 99 ", 200); $end = microtime(true) + '"$SECONDS_EACH"';
 		while (microtime(true) < $end) preg_match_all("/(\w+)\s+(\w+)@(\w+)\.com/", $t, $m);'
 	check php-regex-jit has php-regex ';pcre2_jit_match_8;\[perf-'
+	[ "$BPF" ] && check php-regex-names has php-regex ';\{main\} \[php\];preg_match_all \[php\];'
 	row php 98 php "$SOURCES/leaves.php" "$SECONDS_EACH"
 	leaves_right php php
 	check php-names has php ';\{main\} \[php\];([^;]*;)?main \[php\];left \[php\];([^;]*;)*generate \[php\];Pair::one \[php\]'

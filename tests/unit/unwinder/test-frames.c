@@ -484,6 +484,19 @@ static void test_php_exact(void **state)
 	run(f, FRAMED);
 	EXPECT(f, named(p.f, 3), FRAMED, CALLED(SMALL + 1), IN_C(p.map), named(p.main, 5),
 	       CALLED(ROOTED + 1));
+	/* map jumps to SMALL: no frame is of its own code. */
+	f->snapshot.n_python = 4;
+	sc_set(&sc, p.map + 72, SAVES, 8);
+	uw_module_unref(p.module);
+	p.module = script_module(sc.ruby, FRAMED);
+	uw_space_set_script(f->space, p.module);
+	run(f, FRAMED);
+	EXPECT(f, named(p.f, 3), named(p.g, 3), CALLED(SMALL + 1), IN_C(p.map), named(p.main, 5),
+	       CALLED(ROOTED + 1));
+	words[7] |= 1ull << 48; /* another run's */
+	run(f, FRAMED);
+	EXPECT(f, named(p.f, 3), named(p.g, 3), CALLED(SMALL + 1), named(p.main, 5),
+	       CALLED(ROOTED + 1));
 	f->snapshot.n_python = 0;
 	uw_module_unref(p.module);
 }
