@@ -901,9 +901,10 @@ int session_new(const struct session_options *options, struct sink *sink, struct
 	struct session *s = calloc(1, sizeof(*s));
 	int r;
 
-	*error = 0;
+	(void)snprintf(error, error_size, "cannot record: %s", strerror(ENOMEM));
 	if (!s)
 		return fail(-ENOMEM);
+	*error = 0;
 	s->options = *options;
 	s->own.wanted = options->machine && options->tasks_only;
 	if (s->own.wanted) {

@@ -3,6 +3,7 @@
 Rings are shared memory of the kernel: RssAnon does not count them, ru_maxrss does.
 """
 import os
+import time
 
 import measure
 
@@ -38,17 +39,28 @@ def rss_anon_kb(pid):
     return 0
 
 
+def slope(points):
+    """Of (seconds, kB) pairs, the least squares of the last two thirds: kB a minute.  Before, files are read for the first time."""
+    points = points[len(points) // 3:]
+    n = len(points)
+    x, y = sum(t for t, _ in points) / n, sum(v for _, v in points) / n
+    spread = sum((t - x) ** 2 for t, _ in points)
+    return 60 * sum((t - x) * (v - y) for t, v in points) / spread if spread else 0.0
+
+
 def measure_part(setup):
-    seconds = 10 if setup.quick else 60
-    rss = []
+    """SOAK_SECONDS=3600 in the environment: an hour."""
+    seconds = int(os.environ.get("SOAK_SECONDS", 10 if setup.quick else 60))
+    points = []
     with start_build(setup):
         run = measure.perfwind(setup, ["-a"], seconds, 4000, ["--stack-bytes", "65528"],
-                               each=lambda pid: rss.append(rss_anon_kb(pid)))
+                               each=lambda pid: points.append((time.monotonic(), rss_anon_kb(pid))))
+    rss = [kb for _, kb in points]
     j = run.json
     total = j["samples"] + sum(j["skipped"].values()) + j["lost"]["samples"]
     stacks = j["stacks"]
     failed = sum(stacks["failed"].values())
-    result = {"seconds": seconds, "json": j, "rss_anon_kb_max": max(rss), "ru_maxrss_kb": run.usage.ru_maxrss,
+    result = {"seconds": seconds, "json": j, "rss_anon_kb_max": max(rss), "rss_kb_per_minute": slope(points), "ru_maxrss_kb": run.usage.ru_maxrss,
               "cpu_s": run.cpu, "stop_s": run.stop_s}
     measure.table([
         ["", "figure", "share"],
@@ -60,6 +72,7 @@ def measure_part(setup):
         ["cut", f"{stacks['cut']}", f"{stacks['cut'] / max(j['samples'], 1):.3%}"],
         *[[f"failed: {k}", f"{v}", f"{v / max(j['samples'], 1):.3%}"] for k, v in stacks["failed"].items()],
         ["memory besides rings, most", f"{max(rss) / 1024:.1f} MiB", "150 MiB asked"],
+        ["its growth after a third of the time", f"{slope(points):+.1f} kB a minute", "0 asked"],
         ["memory with rings, most", f"{run.usage.ru_maxrss / 1024:.1f} MiB", ""],
         ["own CPU a sample", f"{run.cpu / max(j['samples'], 1) * 1e6:.2f} us", ""],
         ["own CPU of one CPU", f"{run.cpu / run.wall:.1%}", ""],

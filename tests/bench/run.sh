@@ -1,7 +1,7 @@
 #!/bin/bash
 # run.sh BUILD [--json FILE] [PART...] - figures about a whole perfwind, as ratios measured in one run.  `make bench`.
 #
-#   cost      own CPU a sample against `perf record`         soak    every CPU busy, nothing lost, memory
+#   cost      own CPU a sample against `perf record`         soak    every CPU busy, nothing lost, memory (SOAK_SECONDS=3600)
 #   slowdown  what a profiled program loses                  size    bytes a sample, time from the stop to the end
 #   first     start-up: time to the first sample, CPU        unwind  the engines on live samples (bench-unwind)
 #   import    perf.data to a trace against `perf script`      hook      what consent costs a target

@@ -1,0 +1,151 @@
+/* fail-calls.h - a test program of which the n-th allocation or system call of one thread can be made to fail.  Included by
+ * its one .c file.  The functions of libc are stood in for; other threads' calls do not count.  With a sanitizer, which has
+ * an allocator of its own, allocations do not fail. */
+#pragma once
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+static _Thread_local unsigned long calls_made, calls_fail_at; /* fail_at 0: none */
+
+/* From here on the @n-th call of this thread fails (0: none). */
+static void calls_fail(unsigned long n)
+{
+	calls_made = 0;
+	calls_fail_at = n;
+}
+
+/* Descriptors of this process. */
+static size_t open_files(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	size_t n = 0;
+
+	while (dir && readdir(dir))
+		n++;
+	if (dir)
+		(void)closedir(dir);
+	return n;
+}
+
+static bool call_fails(void)
+{
+	return calls_fail_at && ++calls_made == calls_fail_at;
+}
+
+/* The next definition of @name, libc's. */
+#define REAL(name) ((__typeof__(&(name)))(uintptr_t)dlsym(RTLD_NEXT, #name))
+#define FAIL_CALL(error)                 \
+	do {                             \
+		if (call_fails()) {      \
+			errno = (error); \
+			return -1;       \
+		}                        \
+	} while (0)
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *old, size_t size);
+
+void *malloc(size_t size)
+{
+	return call_fails() ? NULL : __libc_malloc(size);
+}
+
+void *calloc(size_t n, size_t size)
+{
+	return call_fails() ? NULL : __libc_calloc(n, size);
+}
+
+void *realloc(void *old, size_t size)
+{
+	return call_fails() ? NULL : __libc_realloc(old, size);
+}
+
+void *reallocarray(void *old, size_t n, size_t size)
+{
+	return (size && n > SIZE_MAX / size) || call_fails() ? NULL : __libc_realloc(old, n * size);
+}
+
+void *mmap(void *at, size_t len, int prot, int flags, int fd, off_t offset)
+{
+	if (call_fails()) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	return (void *)syscall(SYS_mmap, at, len, prot, flags, fd, offset);
+}
+#endif
+
+int eventfd(unsigned int count, int flags)
+{
+	FAIL_CALL(EMFILE);
+	return REAL(eventfd)(count, flags);
+}
+
+int timerfd_create(int clock, int flags)
+{
+	FAIL_CALL(EMFILE);
+	return REAL(timerfd_create)(clock, flags);
+}
+
+int epoll_ctl(int fd, int op, int of, struct epoll_event *event)
+{
+	if (op == EPOLL_CTL_ADD)
+		FAIL_CALL(ENOSPC);
+	return REAL(epoll_ctl)(fd, op, of, event);
+}
+
+int socketpair(int domain, int type, int protocol, int fds[2])
+{
+	FAIL_CALL(EMFILE);
+	return REAL(socketpair)(domain, type, protocol, fds);
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+	if (call_fails())
+		return EAGAIN;
+	return REAL(pthread_create)(thread, attr, run, arg);
+}
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	va_list ap;
+	void *arg;
+
+	va_start(ap, request);
+	arg = va_arg(ap, void *);
+	va_end(ap);
+	FAIL_CALL(ENOMEM);
+	return REAL(ioctl)(fd, request, arg);
+}
+
+/* Of system calls without a function in libc: perf_event_open().  Reads more arguments than there may be. */
+__attribute__((no_sanitize_address)) long syscall(long number, ...)
+{
+	long a[6];
+	va_list ap;
+
+	va_start(ap, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(ap, long);
+	va_end(ap);
+	if (number == SYS_perf_event_open)
+		FAIL_CALL(EMFILE);
+	return REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
