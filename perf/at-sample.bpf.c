@@ -258,11 +258,12 @@ static __always_inline u64 address_of(u64 word)
 /* The offsets of a frame are those of symbols/python.c. */
 static long frame_turn(u64 turn, struct walk *w)
 {
-	u64 words[9], *frame; /* words: up to the locals */
+	u64 words[10] = {}, *frame; /* words: up to the locals */
+	u32 len = (w->kind & 0xff) >= 14 ? 80 : 72;
 	u64 marks;
 
 	if (turn >= PYTHON_STACK_MAX || !w->next ||
-	    bpf_probe_read_user(words, sizeof(words), (const void *)w->next))
+	    bpf_probe_read_user(words, len, (const void *)w->next))
 		return 1;
 	frame = w->record->frames[turn];
 	frame[0] = w->next;
@@ -274,9 +275,9 @@ static long frame_turn(u64 turn, struct walk *w)
 		return 0;
 	}
 	if ((w->kind & 0xff) >= 12) {
-		frame[1] = words[0];
+		frame[1] = words[0] & ~7ull; /* 3.14 on: a tag */
 		w->next = words[1];
-		marks = words[8] >> 40 & 0xff00;
+		marks = (len == 80 ? words[9] >> 8 : words[8] >> 40) & 0xff00;
 	} else {
 		frame[1] = words[4];
 		w->next = words[6];

@@ -67,7 +67,7 @@ static inline uint64_t uw_python_sign(const struct uw_python_content *c)
 }
 /* Bytes that are read of a frame (up to its locals), of a code object (up to its bytecode), of a frame of PHP or Ruby, and of the
  * stack behind the place where PHP's loop keeps registers.  A layout outside these is refused (uw_python_fits(), uw_script_fits()). */
-enum { UW_PYTHON_FRAME = 72, UW_PYTHON_CODE = 208, UW_SCRIPT_FRAME = 80, UW_SCRIPT_SAVED = 256 };
+enum { UW_PYTHON_FRAME = 80, UW_PYTHON_CODE = 208, UW_SCRIPT_FRAME = 80, UW_SCRIPT_SAVED = 256 };
 struct uw_python {
 	uint32_t version; /* 0x30b for 3.11; 0: no Python */
 	struct uw_python_offsets offsets;

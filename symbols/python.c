@@ -8,7 +8,7 @@
  *
  * The loop notes the place of each instruction in its frame before it runs it:
  *
- *     frame->prev_instr = next_instr++           3.13: frame->instr_ptr = next_instr       a store to [frame + 56]
+ *     frame->prev_instr = next_instr++        from 3.13 on: frame->instr_ptr = next_instr       a store to [frame + 56]
  *
  * Compilers keep both in registers throughout, so the most frequent `mov %X, 56(%Y)` of the function shows which: 183 to 209
  * of them, against 3 of any other. */
@@ -38,7 +38,7 @@ static const struct version {
 	struct uw_python_offsets offsets;
 	uint16_t ascii, compact;	  /* sizes of PyASCIIObject, PyCompactUnicodeObject */
 	uint16_t main_interpreter;	  /* in _PyRuntime; 0: there are debug offsets */
-	struct uw_python_threads threads; /* without the address */
+	struct uw_python_threads threads; /* without the address; of debug offsets, which words */
 } versions[] = {
 	{
 		.version = 0x30b,
@@ -80,6 +80,33 @@ static const struct version {
 			    .line = 68},
 		.ascii = 40,
 		.compact = 56,
+		.threads = {.threads = 9, .next = 21, .native = 25, .frame = 23},
+	},
+	{
+		.version = 0x30e,
+		.offsets = {.code = 0,
+			    .previous = 8,
+			    .owner = 74,
+			    .bytecode = 208,
+			    .filename = 112,
+			    .qualname = 128,
+			    .line = 68},
+		.ascii = 40,
+		.compact = 56,
+		.threads = {.threads = 9, .next = 24, .native = 28, .frame = 26},
+	},
+	{
+		.version = 0x30f,
+		.offsets = {.code = 0,
+			    .previous = 8,
+			    .owner = 74,
+			    .bytecode = 208,
+			    .filename = 112,
+			    .qualname = 128,
+			    .line = 68},
+		.ascii = 40,
+		.compact = 56,
+		.threads = {.threads = 9, .next = 24, .native = 31, .frame = 26},
 	},
 };
 
@@ -170,16 +197,9 @@ static int read_loop(struct python *py)
 
 /* ---- the threads ---- */
 
-/* 3.13's _PyRuntime begins with offsets for debuggers, in words (struct _Py_DebugOffsets): "xdebugpy", version,
- * free_threaded, then of the runtime state 3 .., of an interpreter 6 .., of a thread state 19 .. */
-enum {
-	DEBUG_INTERPRETERS = 5,
-	DEBUG_THREADS = 9,
-	DEBUG_NEXT = 21,
-	DEBUG_FRAME = 23,
-	DEBUG_NATIVE = 25,
-	DEBUG_WORDS
-};
+/* From 3.13 on _PyRuntime begins with offsets for debuggers, in words (struct _Py_DebugOffsets): "xdebugpy", version,
+ * free_threaded, then of the runtime state 3 .., of an interpreter 6 .., of a thread state. */
+enum { DEBUG_INTERPRETERS = 5, DEBUG_WORDS = 32 };
 
 static void find_threads(struct python *py, uint64_t runtime)
 {
@@ -197,16 +217,19 @@ static void find_threads(struct python *py, uint64_t runtime)
 	if (!vm_memory_read(&py->memory, runtime, words, sizeof(words)) ||
 	    memcmp(words, "xdebugpy", 8) != 0)
 		return;
-	if ((words[DEBUG_INTERPRETERS] | words[DEBUG_THREADS] | words[DEBUG_NEXT] |
-	     words[DEBUG_NATIVE] | words[DEBUG_FRAME]) > UINT16_MAX)
+	*t = v->threads;
+	if ((words[DEBUG_INTERPRETERS] | words[t->threads] | words[t->next] | words[t->native] |
+	     words[t->frame]) > UINT16_MAX) {
+		*t = (struct uw_python_threads){0};
 		return;
+	}
 	/* interpreters: head, main */
 	*t = (struct uw_python_threads){
 		.interpreter = runtime + words[DEBUG_INTERPRETERS] + 8,
-		.threads = (uint16_t)words[DEBUG_THREADS],
-		.next = (uint16_t)words[DEBUG_NEXT],
-		.native = (uint16_t)words[DEBUG_NATIVE],
-		.frame = (uint16_t)words[DEBUG_FRAME],
+		.threads = (uint16_t)words[t->threads],
+		.next = (uint16_t)words[t->next],
+		.native = (uint16_t)words[t->native],
+		.frame = (uint16_t)words[t->frame],
 	};
 }
 

@@ -29,7 +29,7 @@ enum {
 	UNITS_MAX = 1 << 24,
 	SEARCH_MAX = 64 << 10, /* bytes of bytecode behind the head of its code object */
 	OWNED_BY_C = 3,
-	ENTRY_AT = 64, /* the word with stacktop, return_offset and owner, 3.12 on */
+	CODE_TAG = 7, /* 3.14 on: bits of the pointer to the code object */
 	INSTR_AT = 56,
 	CODE_TYPE = 8,
 	CODE_UNITS = 16,
@@ -271,7 +271,7 @@ static bool read_frame(struct python_walk *pw, uint64_t address, struct python_f
 	if (address & 7 || !read_late(pw, address, bytes, sizeof(bytes)) ||
 	    bytes[o->owner] >= OWNED_BY_C)
 		return false;
-	f.code = word_of(bytes, o->code);
+	f.code = word_of(bytes, o->code) & ~(uint64_t)CODE_TAG;
 	f.previous = word_of(bytes, o->previous);
 	f.entry = o->is_entry && bytes[o->is_entry];
 	f.proved = script_same(pw->s, pw->e, pw->w, address, f.code, f.previous);
@@ -295,17 +295,20 @@ static bool is_of_run(const struct python_walk *pw, uint32_t run, uint64_t at)
 	return false;
 }
 
-/* 3.12: code is CPython's trampoline, whose bytecode it stands at.  3.13: code is None. */
+/* 3.12: code is CPython's trampoline, whose bytecode it stands at.  From 3.13 on: code is None.  The owner's word: up to 3.13 stacktop u32,
+ * return_offset u16, owner; then return_offset, owner. */
 static bool is_entry_frame(const struct python_walk *pw, uint32_t run, uint64_t at)
 {
-	const uint64_t owner = (uint64_t)OWNED_BY_C << 48, mask = UINT64_MAX >> 8;
+	const uint16_t owner = pw->py->offsets.owner;
 	uint8_t bytes[FRAME_SIZE];
-	uint64_t code, instr;
+	uint64_t code, instr, word;
 
-	if (at & 7 || !read_copy(pw->w, at, bytes, sizeof(bytes)) ||
-	    (word_of(bytes, ENTRY_AT) & mask) != owner)
+	if (at & 7 || !read_copy(pw->w, at, bytes, sizeof(bytes)))
 		return false;
-	code = word_of(bytes, pw->py->offsets.code);
+	word = word_of(bytes, owner & ~7u) << (56 - 8 * (owner & 7u));
+	if (word != (uint64_t)OWNED_BY_C << 56)
+		return false;
+	code = word_of(bytes, pw->py->offsets.code) & ~(uint64_t)CODE_TAG;
 	instr = word_of(bytes, INSTR_AT);
 	return (code == pw->py->none || instr == code + pw->py->offsets.bytecode) &&
 	       is_of_run(pw, run, at + FRAME_SIZE);

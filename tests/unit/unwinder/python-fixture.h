@@ -171,7 +171,7 @@ static inline uint64_t py_string(struct py_process *p, const char *text, bool wi
 
 static inline uint64_t py_bytecode(const struct py_process *p, uint64_t code)
 {
-	return code + (p->minor == 11 ? 184 : p->minor == 12 ? 192 : 200);
+	return code + (p->minor == 11 ? 184 : p->minor == 12 ? 192 : p->minor == 13 ? 200 : 208);
 }
 
 /* A code object with 32 instructions. */
@@ -209,23 +209,29 @@ static inline uint64_t py_sign(const struct py_process *p, uint64_t code)
 	});
 }
 
-/* Writes a frame of 72 bytes to @to.  @owner: 3 is the C stack's; @entry: 3.11's is_entry. */
-static inline void py_frame_put(const struct py_process *p, uint8_t to[static 72], uint64_t code,
+static inline size_t py_owner(const struct py_process *p)
+{
+	return p->minor == 11 ? 69 : p->minor < 14 ? 70 : 74;
+}
+
+/* Writes a frame of 80 bytes to @to.  @owner: 3 is the C stack's; @entry: 3.11's is_entry. */
+static inline void py_frame_put(const struct py_process *p, uint8_t to[static 80], uint64_t code,
 				uint64_t previous, uint8_t owner, bool entry)
 {
 	bool old = p->minor == 11;
 
-	memset(to, 0, 72);
+	memset(to, 0, 80);
+	code |= p->minor >= 14; /* a tag */
 	memcpy(to + (old ? 32 : 0), &code, 8);
 	memcpy(to + (old ? 48 : 8), &previous, 8);
-	to[old ? 69 : 70] = owner;
+	to[py_owner(p)] = owner;
 	if (old)
 		to[68] = entry;
 }
 
 static inline uint64_t py_frame(struct py_process *p, uint64_t code, uint64_t previous, bool entry)
 {
-	uint64_t at = py_heap(p, 72);
+	uint64_t at = py_heap(p, 80);
 
 	py_frame_put(p, p->bytes + (at - PY_BASE), code, previous, 0, entry);
 	return at;

@@ -19,7 +19,7 @@ static struct py_process py;
 static void test_layout(void **state)
 {
 	(void)state;
-	for (int minor = 11; minor <= 13; minor++) {
+	for (int minor = 11; minor <= 15; minor++) {
 		const struct uw_python *layout;
 		struct python *python;
 
@@ -41,7 +41,7 @@ static void test_unsupported(void **state)
 	struct python *python;
 
 	(void)state;
-	py_process_init(&py, 14);
+	py_process_init(&py, 16);
 	assert_int_equal(python_new(&py.memory, PY_BASE, &python), -ENOTSUP);
 	py_process_init(&py, 13);
 	py_set(&py, py.code_type + 8, 0, 8); /* without a GIL ob_type is farther */
@@ -88,7 +88,7 @@ static void note(void *arg, const struct uw_line *line)
 static void test_names(void **state)
 {
 	(void)state;
-	for (int minor = 11; minor <= 13; minor++) {
+	for (int minor = 11; minor <= 15; minor++) {
 		struct python *python;
 		struct said said;
 		uint64_t file, code, wide, wrong;
@@ -230,7 +230,7 @@ static void test_stack(void **state)
 {
 	struct fixture *f = *state;
 
-	for (int minor = 11; minor <= 13; minor++) {
+	for (int minor = 11; minor <= 15; minor++) {
 		struct program p;
 		uint64_t until;
 
@@ -261,7 +261,7 @@ static void test_reused(void **state)
 {
 	struct fixture *f = *state;
 
-	for (int minor = 11; minor <= 13; minor++) {
+	for (int minor = 11; minor <= 15; minor++) {
 		struct program p;
 
 		put_program(f, &p, minor);
@@ -271,7 +271,7 @@ static void test_reused(void **state)
 		EXPECT(f, SMALL, NAMED(p.f), CALLED(FRAMED + 1), CALLED(SMALL + 1), GUESSED(p.main),
 		       CALLED(ROOTED + 1));
 		/* No frame is there any more. */
-		py_set(&py, p.f_frame + (minor == 11 ? 69 : 70), 0xff, 1);
+		py_set(&py, p.f_frame + py_owner(&py), 0xff, 1);
 		run(f, SMALL);
 		EXPECT(f, SMALL, NAMED(p.f), CALLED(FRAMED + 1), CALLED(SMALL + 1), GUESSED(p.main),
 		       CALLED(ROOTED + 1));
@@ -286,7 +286,7 @@ static void test_reused(void **state)
 /* A function is freed, and another one is at its address: each has its own name. */
 static void check_code_reused(struct fixture *f, bool together)
 {
-	for (int minor = 11; minor <= 13; minor++) {
+	for (int minor = 11; minor <= 15; minor++) {
 		struct python *python;
 		struct program p;
 		struct said said;
@@ -345,7 +345,7 @@ static void test_code_together(void **state)
 {
 	struct fixture *f = *state;
 
-	for (int minor = 11; minor <= 13; minor++) {
+	for (int minor = 11; minor <= 15; minor++) {
 		uint64_t first, fresh;
 		struct program p;
 
@@ -397,13 +397,13 @@ static void test_wrong_frames(void **state)
 {
 	struct fixture *f = *state;
 
-	for (int minor = 11; minor <= 13; minor++) {
+	for (int minor = 11; minor <= 15; minor++) {
 		const uint64_t previous = minor == 11 ? 48 : 8;
 		struct program p;
 
 		put_program(f, &p, minor);
 		py_set(&py, p.g_frame + previous, p.f_frame, 8);
-		py_set(&py, p.g_frame + (minor == 11 ? 68 : 71), 0, 1);
+		py_set(&py, p.g_frame + (minor == 11 ? 68 : py_owner(&py) + 1), 0, 1);
 		run(f, SMALL);
 		assert_int_equal(f->res.outcome, UW_WHOLE);
 		assert_int_equal(f->res.n_frames, FRAMES);
@@ -430,7 +430,7 @@ static void test_exact(void **state)
 {
 	struct fixture *f = *state;
 
-	for (int minor = 11; minor <= 13; minor++) {
+	for (int minor = 11; minor <= 15; minor++) {
 		const uint64_t entry = minor == 11 ? 1ull << 48 : 0;
 		uint64_t words[3 * UW_PYTHON_WORDS];
 		struct program p;
