@@ -289,13 +289,13 @@ static void test_layouts(void **state)
 
 	(void)state;
 	assert_int_equal(with_layouts(&python, &script), 0);
-	pythons[i++].offsets.code = 65;
+	pythons[i++].offsets.code = UW_PYTHON_FRAME - 7;
 	pythons[i++].offsets.previous = UINT16_MAX;
-	pythons[i++].offsets.owner = 72;
-	pythons[i++].offsets.is_entry = 72;
-	pythons[i++].offsets.filename = 201;
+	pythons[i++].offsets.owner = UW_PYTHON_FRAME;
+	pythons[i++].offsets.is_entry = UW_PYTHON_FRAME;
+	pythons[i++].offsets.filename = UW_PYTHON_CODE - 7;
 	pythons[i++].offsets.qualname = UINT16_MAX;
-	pythons[i++].offsets.line = 205;
+	pythons[i++].offsets.line = UW_PYTHON_CODE - 3;
 	pythons[i++].frame = 16;
 	pythons[i++].next = 255;
 	assert_int_equal(i, ARRAY_SIZE(pythons));
