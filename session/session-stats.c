@@ -91,7 +91,8 @@ static void note_jit(struct session *s, const struct load_answer *a)
 static void note_unread_script(struct session *s, const struct load_answer *a, bool unknown)
 {
 	static const char *const supported[UW_LANGUAGES] = {
-		[UW_LANGUAGE_PYTHON] = "CPython 3.11 to 3.15 with a GIL, its loop without tail calls, is",
+		[UW_LANGUAGE_PYTHON] =
+			"CPython 3.11 to 3.15 with a GIL, its loop without tail calls, is",
 		[UW_LANGUAGE_PHP] = "PHP 8.1 to 8.5 without ZTS, built by GCC, is",
 		[UW_LANGUAGE_RUBY] = "Ruby 3.0 to 3.4 built by GCC is",
 		[UW_LANGUAGE_JS] = "a build that exports V8's v8dbg constants is",
