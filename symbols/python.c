@@ -32,6 +32,12 @@ enum {
 	FRAME_INSTR = 56,
 };
 
+#define OFFSETS_FROM_12(owner_at, bytecode_at)                                            \
+	{                                                                                 \
+		.code = 0, .previous = 8, .owner = (owner_at), .bytecode = (bytecode_at), \
+		.filename = 112, .qualname = 128, .line = 68                              \
+	}
+
 /* Offsets. */
 static const struct version {
 	uint32_t version;
@@ -57,13 +63,7 @@ static const struct version {
 	},
 	{
 		.version = 0x30c,
-		.offsets = {.code = 0,
-			    .previous = 8,
-			    .owner = 70,
-			    .bytecode = 192,
-			    .filename = 112,
-			    .qualname = 128,
-			    .line = 68},
+		.offsets = OFFSETS_FROM_12(70, 192),
 		.ascii = 40,
 		.compact = 56,
 		.main_interpreter = 48,
@@ -71,39 +71,21 @@ static const struct version {
 	},
 	{
 		.version = 0x30d,
-		.offsets = {.code = 0,
-			    .previous = 8,
-			    .owner = 70,
-			    .bytecode = 200,
-			    .filename = 112,
-			    .qualname = 128,
-			    .line = 68},
+		.offsets = OFFSETS_FROM_12(70, 200),
 		.ascii = 40,
 		.compact = 56,
 		.threads = {.threads = 9, .next = 21, .native = 25, .frame = 23},
 	},
 	{
 		.version = 0x30e,
-		.offsets = {.code = 0,
-			    .previous = 8,
-			    .owner = 74,
-			    .bytecode = 208,
-			    .filename = 112,
-			    .qualname = 128,
-			    .line = 68},
+		.offsets = OFFSETS_FROM_12(74, 208),
 		.ascii = 40,
 		.compact = 56,
 		.threads = {.threads = 9, .next = 24, .native = 28, .frame = 26},
 	},
 	{
 		.version = 0x30f,
-		.offsets = {.code = 0,
-			    .previous = 8,
-			    .owner = 74,
-			    .bytecode = 208,
-			    .filename = 112,
-			    .qualname = 128,
-			    .line = 68},
+		.offsets = OFFSETS_FROM_12(74, 208),
 		.ascii = 40,
 		.compact = 56,
 		.threads = {.threads = 9, .next = 24, .native = 31, .frame = 26},
