@@ -200,6 +200,7 @@ $(foreach p,$(HOOK_PROGRAMS),$(O)/tests/programs/$(p) $(O)/tests/programs/$(p)-m
 PROGRAM_FLAGS_shadow = -I. -finstrument-functions -finstrument-functions-exclude-file-list=program.h,base/,perf/,symbols/,unwinder/,samples.h
 .PHONY: programs
 programs: $(PROGRAMS)
+$(O)/tests/programs/builds-slower: tests/programs/builds.c
 $(O)/tests/programs/plugin.so: tests/programs/plugin.c
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -fPIC -shared -Wl,-soname,plugin.so -o $@ $<

@@ -1,0 +1,3 @@
+/* builds-slower.c - builds.c with convert() 20 % slower. */
+#define SLOWER 20
+#include "builds.c"
