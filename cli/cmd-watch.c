@@ -11,7 +11,9 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,6 +21,7 @@
 #include "cli/command.h"
 #include "cli/common-options.h"
 #include "cli/episode-folder.h"
+#include "cli/flight-protocol.h"
 #include "cli/signals.h"
 #include "cli/record-marks.h"
 #include "base/error.h"
@@ -27,7 +30,7 @@
 #include "watch/episode.h"
 #include "watch/gauge.h"
 
-enum { WORDS = 64, WRITERS = 8, RESTART_S = 10, END_MS = 60000, NICE = 10 };
+enum { WORDS = 64, WRITERS = 8, RESTART_S = 10, END_MS = 60000, NICE = 10, ARM_S = 5 };
 
 struct run {
 	struct gauge *gauge;
@@ -45,6 +48,8 @@ struct watcher {
 	struct loop_source signals;
 	struct shared_counts *marks; /* counted by the recorder */
 	bool has_marks;		     /* the recorder runs with --marks */
+	bool armed;		     /* ... with --armed */
+	uint64_t armed_at;	     /* the last request, CLOCK_BOOTTIME */
 	pid_t recorder;
 	uint64_t recorder_at; /* its last start */
 	pid_t writers[WRITERS];
@@ -139,6 +144,14 @@ static void give_counts(const struct watcher *w)
 		(void)setenv(RECORD_MARK_COUNTS_ENV, number, 1);
 }
 
+static bool has_word(const char *const *words, size_t n, const char *word)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(words[i], word))
+			return true;
+	return false;
+}
+
 /* A group of its own: Ctrl-C is for watch, which still needs it then. */
 static void start_recorder(struct watcher *w)
 {
@@ -152,7 +165,7 @@ static void start_recorder(struct watcher *w)
 	w->has_marks = w->has_marks || wants_marks(&w->rules);
 	if (w->has_marks)
 		words[n++] = "--marks";
-	(void)split(text, words + n, WORDS - n - 1);
+	w->armed = has_word(words + n, split(text, words + n, WORDS - n - 1), "--armed");
 	(void)unlink(w->file);
 	w->recorder_at = clock_ns(CLOCK_BOOTTIME);
 	w->recorder = fork();
@@ -192,6 +205,33 @@ static void check_recorder(struct watcher *w, uint64_t now)
 	}
 	if (w->recorder <= 0 && now - w->recorder_at >= RESTART_S * NSEC_PER_SEC)
 		start_recorder(w);
+}
+
+/* An armed recorder samples from the rise of a rule on: each request gives it a new time.  It answers, and nothing depends on
+ * that. */
+static void arm_recorder(struct watcher *w, uint64_t now)
+{
+	const struct flight_request request = {.version = FLIGHT_VERSION,
+					       .wants_file = 1,
+					       .asked_at = clock_ns(CLOCK_MONOTONIC),
+					       .arm_ns = ARM_S * NSEC_PER_SEC +
+							 2 * w->rules.calm_poll_ns};
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	_cleanup_(fd_closep) int fd =
+		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+	int n = snprintf(at.sun_path, sizeof(at.sun_path), FLIGHT_SOCKET, (uint32_t)w->recorder);
+
+	at.sun_path[0] = 0;
+	if (fd < 0 ||
+	    connect(fd, (const struct sockaddr *)&at,
+		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)n)) < 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.pid != w->recorder ||
+	    send(fd, &request, sizeof(request), MSG_NOSIGNAL) != sizeof(request))
+		log_verbose("the recorder cannot be armed: %s", strerror(errno));
+	else
+		w->armed_at = now;
 }
 
 /* ---- an episode, in a process of its own ---- */
@@ -349,7 +389,7 @@ static int poll_rules(struct loop_timer *timer)
 {
 	struct watcher *w = container_of(timer, struct watcher, timer);
 	uint64_t now = clock_ns(CLOCK_BOOTTIME), period;
-	bool busy = false;
+	bool busy = false, risen = false;
 
 	for (size_t i = 0; i < w->rules.n; i++) {
 		const struct watch_rule *rule = &w->rules.rules[i];
@@ -359,10 +399,13 @@ static int poll_rules(struct loop_timer *timer)
 
 		gauge_poll(run->gauge, now, &value, &pid);
 		handle(w, i, trigger_step(&run->trigger, rule, now, value, pid), value);
+		risen |= run->trigger.state != TRIGGER_CALM;
 		busy |= run->trigger.state != TRIGGER_CALM || value > 0.8 * rule->above;
 	}
 	(void)reap_writers(w);
 	check_recorder(w, now);
+	if (risen && w->armed && w->recorder > 0 && now - w->armed_at >= NSEC_PER_SEC)
+		arm_recorder(w, now);
 	if (busy == w->busy)
 		return 0;
 	w->busy = busy;

@@ -31,7 +31,8 @@ static int prepare_command(const struct mark_rings *rings)
 	return r;
 }
 
-static int invite_all(const struct record_args *args, struct mark_rings *rings)
+/* @print: trace_marker is read, of programs without the library too. */
+static int invite_all(const struct record_args *args, struct mark_rings *rings, bool print)
 {
 	_cleanup_(freep) uint32_t *pids = NULL;
 	size_t n, invited = 0;
@@ -61,9 +62,10 @@ static int invite_all(const struct record_args *args, struct mark_rings *rings)
 				 "descriptors",
 				 pids[i]);
 	}
-	if (r >= 0 && args->all && !invited)
+	if (r >= 0 && args->all && !invited && !print)
 		log_info("no process has loaded " LIBRARY
-			 ": there are no marks (hint: start programs with LD_PRELOAD)");
+			 ": there are no marks (hint: start programs with LD_PRELOAD=" LIBRARY
+			 ", then record)");
 	if (r < 0)
 		log_error("record: --marks: %s", strerror(-r));
 	return r < 0 ? r : 0;
@@ -126,7 +128,7 @@ int record_marks_open(const struct record_args *args, bool command, bool peer_pi
 	if (command && !args->stop_watch)
 		r = prepare_command(marks->rings);
 	else
-		r = invite_all(args, marks->rings);
+		r = invite_all(args, marks->rings, marks->print != NULL);
 	return r;
 }
 

@@ -94,7 +94,7 @@ target=$!
 started $target
 wait_for grep -q loop "/proc/$target/cmdline"
 wait_for grep -q perfwind-marks "/proc/$target/maps"
-printf '[watch]\nrecord = -p %s -F 499 -e cpu-clock\nmemory = 4M\npoll = 100ms\n[rule mark]\nwhen = mark\nmark = cat1\nlongest = 1s\nbefore = 0s\nafter = 0s\n[rule other]\nwhen = mark\nmark = cat\n' \
+printf '[watch]\nrecord = -p %s -F 499 -e cpu-clock --armed\nmemory = 4M\npoll = 100ms\n[rule mark]\nwhen = mark\nmark = cat1\nlongest = 1s\nbefore = 0s\nafter = 0s\n[rule other]\nwhen = mark\nmark = cat\n' \
 	$target >"$TMP/marks.rules"
 "$PERFWIND" watch -c "$TMP/marks.rules" -d "$TMP/episodes/marks" 2>"$TMP/marks.err" &
 watch=$!
@@ -104,6 +104,7 @@ check mark wait_for marked
 kill -TERM $watch
 wait $watch
 check mark-status [ $? = 0 ]
+check mark-armed-has-samples sh -c "grep -qE '^\"samples\": [1-9]' '$TMP/episodes/marks/'2*-mark/episode.json"
 check mark-only-its-own [ -z "$(ls "$TMP/episodes/marks" | grep -- '-other$')" ]
 check mark-in-the-trace sh -c "'$PERFWIND' report --by mark --json '$TMP/episodes/marks/'2*-mark/trace.pftrace | grep -q '\"mark\": \"cat1\"'"
 printf '[rule x]\nwhen = hit\nevent = page-fualts\n' >"$TMP/marks.rules"

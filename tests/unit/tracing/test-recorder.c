@@ -2,7 +2,10 @@
  * happens to packets that arrive meanwhile. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -313,7 +316,47 @@ static void test_end(void **state)
 }
 
 #if FAIL_MALLOC
-/* Neither this process nor pw-snapshot allocates once that has begun, with and without compression. */
+/* Two processes for each CPU that spin. */
+static pid_t busy_cpus(void)
+{
+	pid_t leader = fork();
+
+	assert_true(leader >= 0);
+	if (leader)
+		return leader;
+	(void)setpgid(0, 0);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (long i = 1; i < 2 * sysconf(_SC_NPROCESSORS_ONLN); i++)
+		if (fork() == 0) {
+			(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+			break;
+		}
+	for (;;)
+		;
+}
+
+/* The write end of a pipe whose reader, a process, takes 4 KiB each millisecond: a slow disk. */
+static int slow_file(pid_t *ret_reader)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	char data[4096];
+	int fds[2];
+
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	*ret_reader = fork();
+	assert_true(*ret_reader >= 0);
+	if (!*ret_reader) {
+		(void)close(fds[1]);
+		while (read(fds[0], data, sizeof(data)) > 0)
+			(void)nanosleep(&pause, NULL);
+		_exit(0);
+	}
+	(void)close(fds[0]);
+	return fds[1];
+}
+
+/* Neither this process nor pw-snapshot allocates once that has begun, with and without compression, also with all CPUs busy and
+ * with a slow disk. */
 static void test_no_allocation(void **state)
 {
 	struct recorder_options options = {.bytes = SIZE, .clock = CLOCK_MONOTONIC};
@@ -322,9 +365,11 @@ static void test_no_allocation(void **state)
 	unsigned long before = 0;
 	struct fixture f;
 	int fds[20];
+	pid_t spinners, reader;
 
 	(void)state;
 	assert_true(calls != MAP_FAILED);
+	spinners = busy_cpus();
 	malloc_fail(0, false);
 	malloc_shared = calls;
 	for (int plain = 0; plain < 2; plain++) {
@@ -336,8 +381,9 @@ static void test_no_allocation(void **state)
 		assert_int_equal(recorder_begin(f.recorder, &f.loop), 0);
 		for (uint32_t i = 1; f.in->bytes < 3 * SIZE; i++)
 			put(&f, f.start, i, i % 2);
-		for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		for (size_t i = 0; i + 1 < ARRAY_SIZE(fds); i++)
 			fds[i] = memory();
+		fds[ARRAY_SIZE(fds) - 1] = slow_file(&reader);
 		for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
 			recorder_seal(f.recorder);
 			put(&f, f.start, 1, true);
@@ -355,8 +401,11 @@ static void test_no_allocation(void **state)
 		for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 			(void)close(fds[i]);
 		finish(&f);
+		assert_int_equal(waitpid(reader, NULL, 0), reader);
 	}
 	malloc_shared = NULL;
+	(void)kill(-spinners, SIGKILL);
+	assert_int_equal(waitpid(spinners, NULL, 0), spinners);
 	(void)munmap((void *)(uintptr_t)calls, 4096);
 }
 #endif
