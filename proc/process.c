@@ -298,12 +298,52 @@ void process_table_unsure(struct process_table *table)
 		p->threads_known = false;
 		if (p->exited)
 			continue; /* it can no longer be read */
-		p->unsure = true;
+		p->unsure = p->exit_lost = true;
 		p->maps_read_at = 0;
 		if (p->log)
 			p->log->overflowed =
 				true; /* the answer to come may be older than the loss */
 	}
+}
+
+static bool has_pid(const uint32_t *pids, size_t n, uint32_t pid)
+{
+	size_t low = 0;
+
+	while (n) {
+		size_t half = n / 2;
+
+		if (pids[low + half] == pid)
+			return true;
+		if (pids[low + half] < pid) {
+			low += half + 1;
+			n -= half + 1;
+		} else {
+			n = half;
+		}
+	}
+	return false;
+}
+
+size_t process_table_end_missing(struct process_table *table, const uint32_t *pids, size_t n)
+{
+	struct process *newer;
+	size_t ended = 0;
+
+	for (struct process *p = table->living.oldest; p; p = newer) {
+		newer = p->newer;
+		if (!p->exit_lost)
+			continue;
+		if (has_pid(pids, n, p->pid)) {
+			p->exit_lost = p->missing = false;
+		} else if (p->missing) {
+			process_set_exited(table, p, true);
+			ended++;
+		} else {
+			p->missing = true;
+		}
+	}
+	return ended;
 }
 
 void process_set_memory(struct process *process, struct uw_memory *memory)

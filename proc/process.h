@@ -85,6 +85,8 @@ struct process {
 	bool scanned;	    /* for the reader: asked for by its scan, not by a sample */
 	bool unresponsive;  /* its mappings could not be read in time, at the last try */
 	bool unsure;	    /* sideband records were lost: check before use */
+	bool exit_lost,
+		missing; /* for process_table_end_missing: its EXIT may be lost; it was not among the living */
 	enum process_maps_state maps_state;
 	uint64_t maps_asked_at;	  /* ns, the clock of the caller's `now`; for rate limits */
 	uint64_t maps_read_at;	  /* the same; not 0: the mappings are good to use, also while ASKED
@@ -156,6 +158,11 @@ int process_mmap(struct process_table *table, uint32_t pid, uint64_t start, uint
 		 uint64_t offset, bool exec, const char *path, const struct uw_file_id *id);
 /* Sideband records were lost: every process must be checked again before use. */
 void process_table_unsure(struct process_table *table);
+
+/* Afterwards: @pids are all processes that live, in ascending order.  A process from before the loss that is not among them twice
+ * in a row has ended: its EXIT was lost.  Between two calls all records from before the first one were applied.  Returns how many
+ * have ended. */
+size_t process_table_end_missing(struct process_table *table, const uint32_t *pids, size_t n);
 
 /* Marks that maps were asked for; records from now on are also kept for replay over the answer. */
 void process_maps_asked(struct process *process, uint64_t now);

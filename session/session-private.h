@@ -106,6 +106,10 @@ struct session {
 		uint64_t waits;	      /* account.waits then */
 		uint32_t looks;	      /* in a row that found too many */
 	} thin;
+	struct {
+		uint64_t lost; /* account.lost_sideband_records at the last look */
+		uint32_t rounds, seconds;
+	} gone; /* processes whose ends were lost */
 	struct slot_queue entries;
 	struct byte_queue outcomes;
 	struct waker unwinder_waker, main_waker;

@@ -18,6 +18,7 @@
 #include "session/statistics.h"
 
 enum {
+	GONE_S = 10, /* between two looks for processes whose ends were lost */
 	COUNTS_WAIT_S = 10,
 	TICKS_ENOUGH = 25, /* the kernel counts in ticks, with an error of one or two for each
 			      kind of time: a share of fewer ticks is noise */
@@ -548,6 +549,28 @@ static void cpu_back(void *session, uint32_t cpu)
 		     cpu);
 }
 
+/* Ends of processes can be among lost records: what is missing in /proc for GONE_S has ended.  Where not even process 1 is shown
+ * (hidepid), nothing is known of the others. */
+static void end_missing(struct session *s)
+{
+	_cleanup_(freep) uint32_t *pids = NULL;
+	size_t n;
+
+	if (s->gone.lost != s->account.lost_sideband_records) {
+		s->gone.lost = s->account.lost_sideband_records;
+		s->gone.rounds = 3;
+	}
+	if (!s->gone.rounds || ++s->gone.seconds < GONE_S)
+		return;
+	s->gone.seconds = 0;
+	s->gone.rounds--;
+	if (procfs_pids(s->options.proc_root, &pids, &n) < 0)
+		return;
+	n = sort_unique_u32(pids, n);
+	if (n && pids[0] == 1)
+		(void)process_table_end_missing(s->processes, pids, n);
+}
+
 int session_second(struct session *s)
 {
 	int r = keep_cache_small(s);
@@ -555,6 +578,7 @@ int session_second(struct session *s)
 	if (r >= 0)
 		r = clear_caches(s);
 
+	end_missing(s);
 	process_table_release_ended(s->processes);
 	if (r >= 0)
 		r = session_retry(s);

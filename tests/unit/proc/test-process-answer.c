@@ -181,6 +181,39 @@ static void test_unsure(void **state)
 	fixture_deinit(&f);
 }
 
+/* Ends that were lost: what is missing twice has ended, and its memory can be freed; a record of the pid is of a living one again. */
+static void test_end_missing(void **state)
+{
+	const uint32_t all[] = {1, 5, 6, 7}, some[] = {1, 6}, others[] = {1, 5, 6};
+	struct fixture f;
+	struct process *p;
+
+	(void)state;
+	fixture_init(&f, 10);
+	for (uint32_t pid = 5; pid <= 7; pid++)
+		assert_int_equal(process_comm(f.table, pid, pid, "x", true, 0), 0);
+	/* Nothing was lost: whatever the list says. */
+	assert_int_equal(process_table_end_missing(f.table, some, 2), 0);
+	assert_int_equal(process_table_end_missing(f.table, some, 2), 0);
+	process_table_unsure(f.table);
+	assert_int_equal(process_table_end_missing(f.table, some, 2), 0);
+	/* Process 5 was only late in the list; 8 came after the loss. */
+	assert_int_equal(process_comm(f.table, 8, 8, "y", true, 0), 0);
+	assert_int_equal(process_table_end_missing(f.table, others, 3), 1);
+	assert_false(process_find(f.table, 5)->exited);
+	assert_false(process_find(f.table, 6)->exited);
+	p = process_find(f.table, 7);
+	assert_true(p->exited);
+	assert_false(process_find(f.table, 8)->exited);
+	assert_int_equal(process_table_end_missing(f.table, some, 2), 0);
+	assert_int_equal(process_table_end_missing(f.table, some, 2), 0);
+	assert_int_equal(process_table_count(f.table), 4);
+	assert_int_equal(process_mmap(f.table, 7, 0x10000, 0x1000, 0, true, "/bin/x", NULL), 0);
+	assert_false(process_find(f.table, 7)->exited);
+	assert_int_equal(process_table_end_missing(f.table, all, 4), 0);
+	fixture_deinit(&f);
+}
+
 static void test_failed(void **state)
 {
 	struct fixture f;
@@ -452,12 +485,12 @@ static void test_real(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_first),	      cmocka_unit_test(test_replay),
-		cmocka_unit_test(test_refresh),	      cmocka_unit_test(test_memfd),
-		cmocka_unit_test(test_unsure),	      cmocka_unit_test(test_failed),
-		cmocka_unit_test(test_remapped),      cmocka_unit_test(test_replaced),
-		cmocka_unit_test(test_wants_refresh), cmocka_unit_test(test_many),
-		cmocka_unit_test(test_real),
+		cmocka_unit_test(test_first),	 cmocka_unit_test(test_replay),
+		cmocka_unit_test(test_refresh),	 cmocka_unit_test(test_memfd),
+		cmocka_unit_test(test_unsure),	 cmocka_unit_test(test_end_missing),
+		cmocka_unit_test(test_failed),	 cmocka_unit_test(test_remapped),
+		cmocka_unit_test(test_replaced), cmocka_unit_test(test_wants_refresh),
+		cmocka_unit_test(test_many),	 cmocka_unit_test(test_real),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
