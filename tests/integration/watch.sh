@@ -104,7 +104,7 @@ check mark wait_for marked
 kill -TERM $watch
 wait $watch
 check mark-status [ $? = 0 ]
-check mark-armed-has-samples sh -c "grep -qE '^\"samples\": [1-9]' '$TMP/episodes/marks/'2*-mark/episode.json"
+check mark-armed-has-samples sh -c "'$PERFWIND' report '$TMP/episodes/marks/'2*-mark/trace.pftrace | grep -qE '^Samples  *[1-9]'"
 check mark-only-its-own [ -z "$(ls "$TMP/episodes/marks" | grep -- '-other$')" ]
 check mark-in-the-trace sh -c "'$PERFWIND' report --by mark --json '$TMP/episodes/marks/'2*-mark/trace.pftrace | grep -q '\"mark\": \"cat1\"'"
 printf '[rule x]\nwhen = hit\nevent = page-fualts\n' >"$TMP/marks.rules"
