@@ -34,7 +34,8 @@ if built go go go build -o gowork work.go && (cd "$TMP" && go build -ldflags '-s
 	record gostripped -- "$TMP/gostripped" 1
 	check go-stripped-names has gostripped 'runtime.goexit[^;]*;.*main.worker;main.goWork;main.goInner '
 	check go-stripped-inlined has gostripped 'main.worker;main.goSort;sort.Strings;.*sort.'
-	check go-stripped-whole json gostripped 'v["stacks"]["whole"] >= 0.995 * total'
+	# (of few stacks, three: a signal's handler has a stack of its own)
+	check go-stripped-whole json gostripped 'total - v["stacks"]["whole"] <= max(3, 0.005 * total)'
 	check go-stripped-consistent consistent gostripped
 fi
 if built rust rustc rustc -O -g -o rustwork work.rs; then

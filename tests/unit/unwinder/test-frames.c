@@ -488,6 +488,7 @@ static void test_php_exact(void **state)
 	f->snapshot.n_python = 4;
 	sc_set(&sc, p.map + 72, SAVES, 8);
 	uw_module_unref(p.module);
+	fixture_space(f, 6, &sc.memory);
 	p.module = script_module(sc.ruby, FRAMED);
 	uw_space_set_script(f->space, p.module);
 	run(f, FRAMED);
