@@ -1,5 +1,6 @@
 """top_keys.py - `perfwind top` on a terminal of its own: keys, its size, Ctrl-Z, and what the terminal is like after
 every end.  PERFWIND PID: a process that uses a CPU.  Prints ok or not ok lines."""
+import codecs
 import fcntl
 import os
 import pty
@@ -26,6 +27,7 @@ class Top:
         self.resize(rows)
         self.before = termios.tcgetattr(self.slave)
         self.text = self.all = ""
+        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a read may end within a character
         ready, go = os.pipe()
         self.pid = os.fork()
         if not self.pid:
@@ -64,7 +66,7 @@ class Top:
 
     def read(self, wait):
         if select.select([self.master], [], [], wait)[0]:
-            text = os.read(self.master, 65536).decode(errors="replace")
+            text = self.decoder.decode(os.read(self.master, 65536))
             self.text += text
             self.all += text
 
@@ -180,7 +182,7 @@ def sorts(top):
     top.until("paused")
     top.press("t")
     top.press("q")
-    column = totals(top.until(re.escape(CLEAR) + r"([^\033]*)\r\nall intervals:")[1])
+    column = totals(top.until(re.escape(CLEAR) + r"([^\033]*)\r\n(?:all intervals|whole run): ?")[1])
     assert len(column) > 3 and column == sorted(column, reverse=True), column
     top.until(r"whole run: [^\r\n]*\r\n<ended 0>")
 
@@ -225,7 +227,7 @@ def fits_60(top):
     top.press("\r")
     top.until(r"callers of burn \(Esc: back\)\r\ntotal %  self % +time  called by\r\n")
     top.press("q")
-    top.until(r"all intervals:.*\r\nwhole run: [\d,]+ samples in [\d.]+ s\r\n<ended 0>")
+    top.until(r"\r\nwhole run: [\d,]+ samples? in [\d.]+ s\r\n<ended 0>")
 
 
 def resizes(top):
