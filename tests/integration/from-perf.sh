@@ -218,7 +218,7 @@ check complete-option completes --wakers record --wa
 check complete-choice completes libdw record --unwinder lib
 check complete-event completes page-faults record -e page-f
 check complete-format completes folded export --to fo
-check complete-pid completes " *$$|$$" record -p $$
+check complete-pid completes "$$( .*)?" record -p $$
 check complete-exec completes sleep record -- slee
 for shell in bash zsh fish; do
 	if command -v $shell >/dev/null && "$PYTHON" -c 'import pty, os; os.close(pty.openpty()[0])' 2>/dev/null; then

@@ -184,7 +184,7 @@ def sorts(top):
     top.press("q")
     column = totals(top.until(re.escape(CLEAR) + r"([^\033]*)\r\n(?:all intervals|whole run): ?")[1])
     assert len(column) > 3 and column == sorted(column, reverse=True), column
-    top.until(r"whole run: [^\r\n]*\r\n<ended 0>")
+    top.until("<ended 0>")
 
 
 def scrolls(top):
