@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/ask.h"
+#include "cli/known-limits.h"
 #include "cli/own-rights.h"
 #include "base/child.h"
 #include "base/error.h"
@@ -34,12 +35,21 @@ static bool is_earlier(const struct own_rights *own, size_t at)
 	return false;
 }
 
-/* Limits that are the same at each recording by this user: one line for all, unless there is only one. */
+/* Limits that are the same at each recording by this user: one line for all, unless there is only one; a short line where
+ * an earlier command has shown them. */
 static bool log_briefs(const struct own_rights *own)
 {
+	const char *limits[OWN_LINES];
 	char line[256];
-	size_t len = 0, n = 0;
+	size_t len = 0, n = 0, n_limits = 0;
 
+	for (size_t i = 0; i < own->n_lines; i++)
+		if (own->briefs[i])
+			limits[n_limits++] = own->lines[i];
+	if (n_limits && log_level == LOG_LEVEL_NORMAL && known_limits(limits, n_limits)) {
+		log_info("limits as before (perfwind doctor)");
+		return true;
+	}
 	for (size_t i = 0; i < own->n_lines; i++) {
 		if (own->briefs[i] && len < sizeof(line) && !is_earlier(own, i))
 			len += (size_t)snprintf(line + len, sizeof(line) - len, "%s%s",

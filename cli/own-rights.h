@@ -26,7 +26,8 @@ struct own_rights {
 /* As session_options.noted; @own: a struct own_rights.  Equal lines, of several sessions, are one. */
 void own_rights_noted(void *own, const char *brief, const char *line);
 /* The own session records, or none: logs the messages that were held.  Two or more limits of the machine or user are one
- * line; with --verbose, in the trace and in `perfwind doctor` each has its own. */
+ * line, and a short one once a command of this user has shown the same; with --verbose, in the trace and in `perfwind doctor`
+ * each has its own. */
 void own_rights_sure(struct own_rights *own);
 /* Handles a failure @r (< 0), with a line in own->lacks or "".  Returns OWN_ASK, or logs the failure and returns @r. */
 int own_rights_refused(struct own_rights *own, int r);

@@ -69,14 +69,6 @@ check host-all-pids grep -qE " $recursion +recursion$" "$TMP/host-all.report"
 kill "$container"
 
 # Which container: a cgroup of its own for each, one in the other, and their programs' names with them.
-# cgroup_folder : where a cgroup can be made and entered, so that /proc/PID/cgroup names it; else nothing.
-cgroup_folder() {
-	local folder
-	for folder in $(awk '$3 == "cgroup2" { print $2 }' /proc/mounts) $(awk '$3 == "cgroup" && $4 ~ /(^|,)(perf_event|name=systemd)(,|$)/ { print $2 }' /proc/mounts); do
-		mkdir "$folder/perfwind-test.$$" 2>/dev/null && rmdir "$folder/perfwind-test.$$" && echo "$folder" && return 0
-	done
-	return 1
-}
 if folder=$(cgroup_folder); then
 	outer=$folder/perfwind-test.$$
 	# what a name may hold: all but a slash and a newline

@@ -3,7 +3,8 @@
 . "$(dirname "$0")/lib"
 need_perf
 cd "$TMP" || exit 1
-p() { timeout 60 "$PERFWIND" "$@" 2>&1; }
+IN=() # what a command runs in
+p() { timeout 60 "${IN[@]}" "$PERFWIND" "$@" 2>&1; }
 # says NAME STATUS REGEX ARGUMENTS... : the exit status, and a line of the output.
 says() {
 	local name=$1 status=$2 regex=$3 out got
@@ -13,6 +14,20 @@ says() {
 	[ $got = "$status" ] && grep -qE -- "$regex" <<<"$out" && ok "$name" && return
 	tail -n 20 <<<"$out" | cut -c 1-300 | sed 's/^/    /'
 	not_ok "$name" "status $got, not $status, or not: $regex"
+}
+
+# verdict NAME STATUS REGEX ARGUMENTS... : the same, of a recording: and each line that is not in lines of the verdict, or
+# a limit of the machine, is one that REGEX matches.
+verdict() {
+	local name=$1 status=$2 regex=$3 out got rest
+	shift 3
+	out=$(p "$@")
+	got=$?
+	rest=$(grep -vE -- "$regex" <<<"$out" | grep -vE '^[0-9,]+ samples? in [0-9.]+ s \(.*\)$|^  (seen|idle|stacks|waits|lost|cost|also|deep|short) +[0-9a-z].*|^  (file|symbols|       ) +[^ ].*' |
+		grep -vE '^perfwind: (no hardware cycle counter here |limited here: |user code only|rings of [0-9]+ KiB a CPU instead of |.* addresses have no inlined calls).*|^  +hint: .*')
+	[ $got = "$status" ] && grep -qE -- "$regex" <<<"$out" && [ -z "$rest" ] && ok "$name" && return
+	tail -n 20 <<<"$out" | cut -c 1-300 | sed 's/^/    /'
+	not_ok "$name" "status $got, not $status, or not: $regex, or another line: $rest"
 }
 
 # exact NAME STATUS ARGUMENTS... <TEXT : the whole output; each number in it is N.
@@ -29,37 +44,37 @@ exact() {
 }
 
 # The options that a command line of perf record has.
-says record 0 'samples? in' record -g --call-graph dwarf -F 499 -e cycles:P -o perf.pftrace -- "$PROGRAMS/recursion" 1
+verdict record 0 'samples? in' record -g --call-graph dwarf -F 499 -e cycles:P -o perf.pftrace -- "$PROGRAMS/recursion" 1
 check names has perf 'main;recurse_even;'
-says call-graph-fp 0 'samples? in' record --call-graph fp -F 499 -e cpu-clock:u -o fp.pftrace -- "$PROGRAMS/recursion-fp" 0.3
-says call-graph-lbr 0 '^perfwind: record: --call-graph lbr: branch records are not used; stacks are copied and unwound$' record --call-graph lbr -o lbr.pftrace -- true
+verdict call-graph-fp 0 'samples? in' record --call-graph fp -F 499 -e cpu-clock:u -o fp.pftrace -- "$PROGRAMS/recursion-fp" 0.3
+verdict call-graph-lbr 0 '^perfwind: record: --call-graph lbr: branch records are not used; stacks are copied and unwound$' record --call-graph lbr -o lbr.pftrace -- true
 exact call-graph-wrong 2 record --call-graph frames -- true <<<"perfwind: record: --call-graph frames: it is one of dwarf, dwarf,BYTES, fp, lbr"
-says cpus 0 'samples? in' record -C 0 -o c.pftrace -- true
+verdict cpus 0 'samples? in' record -C 0 -o c.pftrace -- true
 exact cpus-wrong 2 record -C x -- true <<<"perfwind: --cpu takes a list like N-N: 'x' is not one"
-says pages 0 'samples? in' record -m 128 -o m.pftrace -- true
-says frequency-max 0 '\((cycles|cpu-clock)[^,]*, [0-9]+ Hz\)' record -F max -o f.pftrace -- true
-says group 0 'samples? in .* \(cpu-clock' record -e '{cpu-clock:u,page-faults:u}' -o group.pftrace -- true
-says precise 0 'samples? in .* \(cpu-clock' record -e cpu-clock:P -o p.pftrace -- true
-says cycles-fall-back 0 'samples? in .* \((cycles|cpu-clock)' record -e cycles -o cycles.pftrace -- true
-says units 0 'samples? in 0\.' record -d 0.2s -o units.pftrace -- sleep 10
-says units-wrong 2 '^perfwind: record: --duration 1week: it is not a time like 500ms, 1.5s or 10min' record -d 1week -- true
-says each-fault 0 '\(page-faults:u, one each 1\)' record -e page-faults:u -o faults.pftrace -- true
-says filter-of-which 1 '^perfwind: --filter is for tracepoints; page-faults:u is none$' record -e page-faults:u --filter 'x == 1' -- true
-says wakers-alone 2 '^perfwind: --wakers is for --off-cpu and --wall$' record --wakers -- true
+verdict pages 0 'samples? in' record -m 128 -o m.pftrace -- true
+verdict frequency-max 0 '\((cycles|cpu-clock)[^,]*, [0-9]+ Hz\)' record -F max -o f.pftrace -- true
+verdict group 0 'samples? in .* \(cpu-clock' record -e '{cpu-clock:u,page-faults:u}' -o group.pftrace -- true
+verdict precise 0 'samples? in .* \(cpu-clock' record -e cpu-clock:P -o p.pftrace -- true
+verdict cycles-fall-back 0 'samples? in .* \((cycles|cpu-clock)' record -e cycles -o cycles.pftrace -- true
+verdict units 0 'samples? in 0\.' record -d 0.2s -o units.pftrace -- sleep 10
+verdict units-wrong 2 '^perfwind: record: --duration 1week: it is not a time like 500ms, 1.5s or 10min' record -d 1week -- true
+verdict each-fault 0 '\(page-faults:u, one each 1\)' record -e page-faults:u -o faults.pftrace -- true
+verdict filter-of-which 1 '^perfwind: --filter is for tracepoints; page-faults:u is none$' record -e page-faults:u --filter 'x == 1' -- true
+verdict wakers-alone 2 '^perfwind: --wakers is for --off-cpu and --wall$' record --wakers -- true
 exact two-perf-data 2 record -e cs -e faults --perf-data x -- true <<<"perfwind: --perf-data takes one sampled event: give -e once, or -e cs,faults, which counts the second at each sample of the first"
 exact two-flight 2 record -e cs -e faults --flight-recorder 4M -- true <<<"perfwind: --flight-recorder keeps one sampled event: give -e once and run a second recorder for faults, or -e cs,faults, which counts the second at each sample of the first"
-says daemon-has-none 2 '^perfwind: --off-cpu works without a daemon only' record --daemon --off-cpu -- true
+verdict daemon-has-none 2 '^perfwind: --off-cpu works without a daemon only' record --daemon --off-cpu -- true
 # Two profiles in one trace.
-says two-events 0 '^  also +[0-9,]+ samples? of page-faults' record -F 499 -e cpu-clock:u -e page-faults:u -o two.pftrace -- "$PYTHON" -c '
+verdict two-events 0 '^  also +[0-9,]+ samples? of page-faults' record -F 499 -e cpu-clock:u -e page-faults:u -o two.pftrace -- "$PYTHON" -c '
 x = bytearray(1 << 24); sum(i * i for i in range(1000000))'
 says two-first 0 '^Event +cpu-clock(:u)?; not shown .*: page-faults' report two.pftrace
 says two-second 0 '^Event +page-faults(:u)?; not shown .*: cpu-clock' report --event page-faults two.pftrace
-says two-no-loss 0 'no data was lost' losses two.pftrace
-says two-wrong 1 'unknown event' record -e cpu-clock -e no-such-event -o none.pftrace -- true
-says switch-output 0 'snapshot: [0-9,]+ samples, .*switch-1.pftrace' record --switch-output=200ms -F 4000 -o switch.pftrace -- "$PROGRAMS/recursion" 1
+! is_root || says two-no-loss 0 'no data was lost' losses two.pftrace
+verdict two-wrong 1 'unknown event' record -e cpu-clock -e no-such-event -o none.pftrace -- true
+verdict switch-output 0 'snapshot: [0-9,]+ samples, .*switch-[0-9]+.pftrace$|; [0-9,]+ more are in the files before it$' record --switch-output=200ms -F 4000 -o switch.pftrace -- "$PROGRAMS/recursion" 1
 says switch-output-more 0 'burn' report switch-2.pftrace
 says switch-output-rest 0 'Samples +[0-9]' report switch.pftrace
-says switch-output-size 2 'max-size SIZE' record --switch-output=100M -- true
+verdict switch-output-size 2 'max-size SIZE' record --switch-output=100M -- true
 # On a terminal a message stands on a line of its own, not behind the progress.
 clears() {
 	"$PYTHON" - "$PERFWIND" "$PROGRAMS/recursion" "$TMP/live.pftrace" <<'PY' >"$TMP/live.out"
@@ -81,42 +96,61 @@ PY
 check progress-cleared clears
 says top-g 0 '^ *self %' top -g --call-graph dwarf -K -d 0.5 --once -- "$PROGRAMS/recursion" 2
 says top-cpus 2 'record -a -C LIST' top -C 0 -a
-says note 0 'record: --stat: threads are always recorded apart' record -s -o s.pftrace -- true
-says max-size 0 'samples? in' record --max-size 4K -F 4999 -o max.pftrace -- "$PROGRAMS/recursion" 30
-says delay 0 'samples? in' record -D 300 -o delay.pftrace -- "$PROGRAMS/recursion" 1
-says delay-too-long 1 'exited before --delay' record -D 60000 -o none.pftrace -- true
+verdict note 0 'record: --stat: threads are always recorded apart' record -s -o s.pftrace -- true
+verdict max-size 0 'samples? in' record --max-size 4K -F 4999 -o max.pftrace -- "$PROGRAMS/recursion" 30
+verdict delay 0 'samples? in' record -D 300 -o delay.pftrace -- "$PROGRAMS/recursion" 1
+verdict delay-too-long 1 'exited before --delay' record -D 60000 -o none.pftrace -- true
 exact empty-list-whole 2 record -p "" <<<"perfwind: -p: no process matches (the list is empty)"
-says slept 0 'hint: record --off-cpu shows what they wait for' record -o slept.pftrace -- sleep 0.5
-says empty-list 2 'no process matches' record -p "$(pgrep -x no-such-program)"
+verdict slept 0 'hint: record --off-cpu shows what they wait for' record -o slept.pftrace -- sleep 0.5
+verdict empty-list 2 'no process matches' record -p "$(pgrep -x no-such-program)"
 
 # Next to -p and -a a command is the stop-watch, and not recorded.
-"$PROGRAMS/recursion" 60 &
+"$PROGRAMS/recursion" 240 &
 target=$!
 started $target
-says stop-watch 0 'samples? in' record -p " $target
+verdict stop-watch 0 'samples? in' record -p " $target
 " -o watch.pftrace -- "$PYTHON" -c 'import time; end = time.time() + 0.5
 while time.time() < end: pass'
 check stop-watch-target has watch 'main;recurse_even;'
 check stop-watch-not-recorded eval '! has watch "^python"'
-says stop-watch-status 7 'samples? in' record -p $target -o watch.pftrace -- sh -c 'exit 7'
-"$PROGRAMS/threads" 60 &
+verdict stop-watch-status 7 'samples? in' record -p $target -o watch.pftrace -- sh -c 'exit 7'
+"$PROGRAMS/threads" 240 &
 threads=$!
 started $threads
 wait_for eval '[ "$(ls /proc/$threads/task | wc -l)" -ge 3 ]'
 one=$(ls /proc/$threads/task | tail -n 1)
-says thread 0 'samples? in' record -t $one -d 0.5 -o thread.pftrace
+verdict thread 0 'samples? in' record -t $one -d 0.5 -o thread.pftrace
 says thread-alone 0 "^ *100\.00 .*\b$one\b" report --by thread thread.pftrace
 kill $threads
-says no-thread 2 'there is no such thread' record -t 4194304 -d 0.1
+verdict no-thread 2 'there is no such thread' record -t 4194304 -d 0.1
 if is_root; then
 	says machine 0 'samples? in' record -a -g -o all.pftrace -- sleep 0.3
+	# Of one cgroup.
+	if folder=$(cgroup_folder); then
+		group=$folder/perfwind-perf.$$
+		mkdir "$group"
+		"$PROGRAMS/recursion" 60 &
+		inside=$!
+		started $inside
+		echo $inside >"$group/cgroup.procs"
+		path=$(sed -n 's/^.*:\(.*perfwind-perf.*\)$/\1/p' /proc/$inside/cgroup)
+		verdict cgroup 0 '[0-9] skipped \(not-in-scope' record -G "$path" -o cgroup.pftrace -- sleep 0.5
+		check cgroup-alone [ "$(p report --by cgroup cgroup.pftrace | sed '1,/^ *%/d' | awk '{ print $1, $NF }')" = "100.00 $path" ]
+		says cgroup-stat 0 "^  $path +[0-9.]+ ms +task-clock " stat -G "$path" -e task-clock -d 0.3
+		exact cgroup-stat-csv 0 stat -G "$path" --csv -e task-clock -d 0.3 <<<"${path%.*}.N,msec,task-clock,N,CPUs utilized"
+		kill $inside
+		wait $inside 2>/dev/null
+		wait_for rmdir "$group"
+	else
+		skip cgroup "no hierarchy of cgroups can be written to here"
+	fi
 	# Of this user's processes alone.
-	says user 0 'not-in-scope' record -u nobody -o user.pftrace -- sleep 0.3
+	verdict user 0 'not-in-scope' record -u nobody -o user.pftrace -- sleep 0.3
 	check user-scope eval '! has user "^recursion"'
 fi
 
 # Counts.  The machine may have no hardware counters: then their row has the reason.
-says stat 0 '^ +[0-9.]+ ms +task-clock .* CPUs utilized' stat -- true
+says stat 0 '^ +[0-9.]+ ms +task-clock(:u)? .* CPUs utilized' stat -- true
 says stat-status 7 ' elapsed$' stat -- sh -c 'exit 7'
 says stat-hardware 0 '^ +([0-9,]+ +cycles:u|not supported +cycles:u .*not supported on this machine)' stat -e cycles:u -- true
 says stat-group 0 '^ +[0-9,]+ +minor-faults' stat -e '{page-faults:u,minor-faults:u}:S,task-clock:u' -- true
@@ -140,9 +174,11 @@ if is_root; then
 	says stat-cgroup 2 'there is no such cgroup' stat -G no-such-cgroup -d 0.1
 	says stat-processes 0 "recursion-$target +[0-9.]+ ms" stat -a --by process -e task-clock -d 0.3
 fi
+exact stat-csv 0 stat --csv -e page-faults:u,minor-faults:u -- true <<<"N,,page-faults:u,N,,
+N,,minor-faults:u,N,,"
 # The fields of perf itself, of a count that is the same each time.
 fields() { "$@" -x, -e cycles,dummy -- true 2>&1 | sed 's/^[0-9]*,/N,/; s/,[0-9]*,100/,NS,100/'; }
-if command -v perf >/dev/null; then
+if is_root && command -v perf >/dev/null; then # perf marks an event without a counter with :u for other users
 	check stat-fields diff <(fields perf stat) <(fields "$PERFWIND" stat)
 fi
 kill $target
@@ -190,6 +226,24 @@ assert "burn" in data["names"]
 '
 says list 0 '^  page-faults +software' list
 says list-none 1 "no event has 'no-such-event'" list no-such-event
+
+# Tracepoints, in a mount namespace with tracefs where it is not mounted.
+[ -e /sys/kernel/tracing/events ] || IN=(unshare -m sh -c 'mount -t tracefs none /sys/kernel/tracing && exec "$@"' sh)
+format=/sys/kernel/tracing/events/sched/sched_switch/format
+if "${IN[@]}" cat $format >format 2>/dev/null; then
+	check list-fields diff <(echo "  sched:sched_switch                               tracepoint"; sed -n 's/^\tfield:\([^;]*\);.*/      \1/p' format) <(p list sched:sched_switch | grep -v '^perfwind: list: this machine has no')
+	# Each occurrence, and not 999 a second: so many calls are made, and few by the start of the interpreter.
+	"${IN[@]}" "$PERFWIND" record -e syscalls:sys_enter_getppid --json -o each.pftrace -- "$PYTHON" -c '
+import os, time
+for i in range(2279):
+    os.getppid()
+    if i % 64 == 0: time.sleep(0.01)' >each.json 2>each.err
+	check tracepoint-each json each '2279 <= v["samples"] + v["lost"]["samples"] <= 2289'
+	check tracepoint-each-printed grep -qE '^[0-9,]+ samples in .* \(syscalls:sys_enter_getppid, one each 1\)$' each.err
+else
+	skip tracepoint "tracefs cannot be read"
+fi
+IN=()
 
 # Commands that perfwind lacks.
 for command in buildid-cache data evlist ftrace inject kallsyms kmem kwork probe sched test timechart version; do
@@ -246,7 +300,7 @@ if command -v perf >/dev/null && perf record -e cpu-clock -g -o perf.data -- "$P
 	"$PERFWIND" annotate --json work lines.data >lines.json
 	check annotate-agrees "$PYTHON" "$INTEGRATION/annotate_agrees.py" lines.perf lines.json
 	says annotate 0 '^ +[0-9.]+  hot-lines.c:10 .*return x % 1000003' annotate -i lines.data -s work
-	says annotate-inlined 0 '^[0-9,]+ samples of cpu-clock .* in the function alone' annotate mix lines.data
+	says annotate-inlined 0 '^[0-9,]+ samples of cpu-clock(:u)? .* in the function alone' annotate mix lines.data
 	says annotate-function 2 'annotate needs a function' annotate
 	says annotate-none 1 "no function|no stack has a function 'wrok'; did you mean work" annotate wrok lines.data
 	# The program is gone; a copy of it is elsewhere.

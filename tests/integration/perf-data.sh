@@ -38,6 +38,9 @@ check command-imported imported command
 check command-line eval '"$PERF" report --header-only -i "$TMP/command.data" 2>/dev/null | grep -q "^# cmdline : .*perfwind record .*--stack-bytes 16384 .*/recursion 1.5 "'
 check clock eval '"$PERF" report --header-only -i "$TMP/command.data" 2>/dev/null | grep -q "^# clockid frequency: [1-9]"'
 
+description=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+check cpu-description [ "$("$PERF" report --header-only -i "$TMP/command.data" 2>/dev/null | sed -n 's/^# cpudesc : //p')" = "$description" ]
+
 # Threads that were there before: their names and mappings are written too.
 "$PROGRAMS/threads" 60 &
 target=$!

@@ -156,6 +156,81 @@ static void test_limits(void **state)
 	}
 }
 
+/* Limits that an earlier command has shown are a short line; what is new is shown again, with all others. */
+static void test_limits_as_before(void **state)
+{
+	static const struct {
+		int level;
+		const char *rings, *expected;
+	} cases[] = {
+		{LOG_LEVEL_NORMAL, NULL, "perfwind: a kernel line\nperfwind: other\n"},
+		{LOG_LEVEL_NORMAL, NULL,
+		 "perfwind: limits as before (perfwind doctor)\nperfwind: other\n"},
+		{LOG_LEVEL_VERBOSE, NULL, "perfwind: a kernel line\nperfwind: other\n"},
+		{LOG_LEVEL_QUIET, "rings of 1", ""}, /* not shown, so not known */
+		{LOG_LEVEL_NORMAL, "rings of 1",
+		 "perfwind: limited here: no kernel frames, small rings (hints: perfwind doctor)\n"
+		 "perfwind: other\n"},
+		{LOG_LEVEL_NORMAL, "rings of 1",
+		 "perfwind: limits as before (perfwind doctor)\nperfwind: other\n"},
+		{LOG_LEVEL_NORMAL, "rings of 2",
+		 "perfwind: limited here: no kernel frames, small rings (hints: perfwind doctor)\n"
+		 "perfwind: other\n"},
+		{LOG_LEVEL_NORMAL, NULL,
+		 "perfwind: limits as before (perfwind doctor)\nperfwind: other\n"},
+	};
+	char folder[] = "/tmp/test-own-rights-XXXXXX", path[64];
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	assert_int_equal(setenv("XDG_CACHE_HOME", folder, 1), 0);
+	assert_int_equal(unsetenv("PERFWIND_NOTES"), 0);
+	(void)snprintf(path, sizeof(path), "%s/perfwind/limits", folder);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct own_rights own = {0};
+		char text[8192];
+
+		log_level = cases[i].level;
+		begin();
+		own_rights_noted(&own, "no kernel frames", "a kernel line");
+		own_rights_noted(&own, NULL, "other");
+		if (cases[i].rings)
+			own_rights_noted(&own, "small rings", cases[i].rings);
+		own_rights_sure(&own);
+		end(text);
+		log_level = LOG_LEVEL_QUIET;
+		assert_string_equal(text, cases[i].expected);
+	}
+	/* a damaged file knows nothing; it is replaced */
+	for (int i = 0; i < 2; i++) {
+		struct own_rights own = {0};
+		char text[8192];
+
+		if (!i) {
+			FILE *f = fopen(path, "we");
+
+			assert_non_null(f);
+			for (int k = 0; k < 20000; k++)
+				(void)fputc(k % 256, f);
+			(void)fputs("a kernel line", f); /* no end */
+			(void)fclose(f);
+		}
+		log_level = LOG_LEVEL_NORMAL;
+		begin();
+		own_rights_noted(&own, "no kernel frames", "a kernel line");
+		own_rights_sure(&own);
+		end(text);
+		log_level = LOG_LEVEL_QUIET;
+		assert_string_equal(text, i ? "perfwind: limits as before (perfwind doctor)\n"
+					    : "perfwind: a kernel line\n");
+	}
+	(void)unlink(path);
+	*strrchr(path, '/') = 0;
+	(void)rmdir(path);
+	(void)rmdir(folder);
+	assert_int_equal(setenv("XDG_CACHE_HOME", "/dev/null", 1), 0);
+}
+
 /* An output's file can be put aside, no program can be run; neither is reported without -v. */
 static const struct features none;
 
@@ -222,12 +297,13 @@ CHILD(filter_refused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_refused),	       cmocka_unit_test(test_enough),
-		cmocka_unit_test(test_held_back),      cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_filter),	       cmocka_unit_test(test_filter_told),
-		cmocka_unit_test(test_filter_refused),
+		cmocka_unit_test(test_refused),		 cmocka_unit_test(test_enough),
+		cmocka_unit_test(test_held_back),	 cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_limits_as_before), cmocka_unit_test(test_filter),
+		cmocka_unit_test(test_filter_told),	 cmocka_unit_test(test_filter_refused),
 	};
 
+	(void)setenv("XDG_CACHE_HOME", "/dev/null", 1);
 	log_level = LOG_LEVEL_QUIET;
 	(void)unsetenv("PERFWIND_REFUSED");
 	return cmocka_run_group_tests(tests, NULL, NULL);
