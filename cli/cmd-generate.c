@@ -10,6 +10,8 @@
 #include "cli/completion.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "daemon/control/control-protocol.h"
+#include "session/consent/consent.h"
 
 /* ---- man(7) ---- */
 
@@ -102,6 +104,78 @@ static bool has_events(const struct options *o)
 	return false;
 }
 
+/* A file or a variable of the environment, and the commands that use it. */
+struct fact {
+	const char *name, *text, *commands;
+};
+
+static const struct fact files[] = {
+	{"$XDG_CACHE_HOME/perfwind, ~/.cache/perfwind",
+	 "what a later command of the same user need not read or print again: the names of the "
+	 "kernel's functions, inlined calls and lines of programs, limits that were printed (at "
+	 "most 64 MiB).  Root's is /var/cache/perfwind, unless XDG_CACHE_HOME names a folder of "
+	 "root.  It can be removed at any time; XDG_CACHE_HOME=/dev/null: none is used.",
+	 " record top import trace "},
+	{"perfwind.pftrace",
+	 "the trace that is written or read where none is named; record moves an existing one to "
+	 "perfwind.pftrace.old",
+	 " record report annotate script export import snapshot trace "},
+	{"/etc/perfwind.conf", "settings of the daemon: perfwind.conf(5)", " daemon "},
+	{"~/.debug", "the build-id cache of perf: files that are gone",
+	 " annotate import symbolize "},
+	{"/usr/lib/debug", "debug files, by build id or path",
+	 " record top annotate import symbolize trace daemon "},
+	{"jit-PID.dump, /tmp/jit-PID.dump, /tmp/perf-PID.map", "code of JIT compilers",
+	 " record top annotate trace daemon "},
+	{"/sys/kernel/tracing", "tracepoints and their fields (tracefs)",
+	 " record top stat list trace daemon "},
+	{CONTROL_SOCKET, "the control socket of the daemon",
+	 " record top snapshot doctor trace daemon "},
+	{HOOK_SOCKET, "the socket at which processes that opted in answer",
+	 " record top run trace daemon "},
+	{"/var/lib/perfwind/episodes, $XDG_STATE_HOME/perfwind/episodes, "
+	 "~/.local/state/perfwind/episodes",
+	 "the episodes of root, and of other users", " watch episodes "},
+};
+
+static const struct fact environment[] = {
+	{"NO_COLOR", "not empty: plain text", " top report annotate diff "},
+	{"XDG_CACHE_HOME", "see FILES", " record top import trace "},
+	{"XDG_STATE_HOME", "see FILES", " watch episodes "},
+	{"PERFWIND_NOTES",
+	 "all: limits of the machine are printed by each command; by default those that an earlier "
+	 "command of the user has printed are one line (-v prints them, the trace has them)",
+	 " record top trace "},
+	{"PERF_BUILDID_DIR", "the build-id cache, in place of ~/.debug",
+	 " annotate import symbolize "},
+	{"PERFWIND_DEBUGINFOD, DEBUGINFOD_URLS",
+	 "yes: as with --debuginfod, where DEBUGINFOD_URLS names a server",
+	 " record import symbolize "},
+	{"PERFETTO_PRODUCER_SOCK_NAME", "the socket of the tracing service", " daemon trigger "},
+};
+
+/* A section of the facts about @command; of all with NULL. */
+static void man_facts(FILE *out, const char *section, const struct fact *facts, size_t n,
+		      const char *command)
+{
+	bool begun = false;
+	char name[64];
+
+	(void)snprintf(name, sizeof(name), " %s ", command ? command : "");
+	for (size_t i = 0; i < n; i++) {
+		if (command && !strstr(facts[i].commands, name))
+			continue;
+		if (!begun)
+			fprintf(out, ".SH %s\n", section);
+		begun = true;
+		fputs(".TP\n\\fB", out);
+		roff(out, facts[i].name);
+		fputs("\\fR\n", out);
+		roff(out, facts[i].text);
+		fputc('\n', out);
+	}
+}
+
 static void man_command(FILE *out, const struct command *command)
 {
 	const struct options *o = command->options;
@@ -140,9 +214,11 @@ static void man_command(FILE *out, const struct command *command)
 		fputs("\n.fi\n", out);
 	}
 	fputs(".SH EXIT STATUS\n0; 1 (it failed); 2 (wrong usage); of a command that was run, its "
-	      "own. DESCRIPTION names further ones.\n"
-	      ".SH SEE ALSO\n.BR perfwind (1) (files, environment),\n.BR perfwind.conf (5)\n",
+	      "own. DESCRIPTION names further ones.\n",
 	      out);
+	man_facts(out, "FILES", files, ARRAY_SIZE(files), command->name);
+	man_facts(out, "ENVIRONMENT", environment, ARRAY_SIZE(environment), command->name);
+	fputs(".SH SEE ALSO\n.BR perfwind (1),\n.BR perfwind.conf (5)\n", out);
 }
 
 static void man_perfwind(FILE *out)
@@ -158,30 +234,11 @@ static void man_perfwind(FILE *out)
 	}
 	fputs(".SH EXIT STATUS\n0, 1 (it failed), 2 (wrong usage); of a command that was run, its "
 	      "own.\nA command outlives a recording that fails; the exit status is then its own, "
-	      "or 1 if that is 0.\n.SH FILES\n.TP\n"
-	      "\\fI$XDG_CACHE_HOME/perfwind\\fR, \\fI~/.cache/perfwind\\fR\n"
-	      "what a later recording of the same user need not read again: the names of the "
-	      "kernel's functions, inlined calls and lines of programs, limits that were printed "
-	      "(at most 64 MiB).  Root's "
-	      "is \\fI/var/cache/perfwind\\fR, unless "
-	      "XDG_CACHE_HOME names a folder of root.  It can be removed at any time; "
-	      "XDG_CACHE_HOME=/dev/null: none is used.\n"
-	      ".TP\n\\fIperfwind.pftrace\\fR\nthe trace that record writes and the other commands "
-	      "read, where none is named; an existing one becomes perfwind.pftrace.old\n"
-	      ".TP\n\\fI/etc/perfwind.conf\\fR\nsettings of the daemon\n"
-	      ".TP\n\\fI~/.debug\\fR\nthe build-id cache of perf: files that are gone\n"
-	      ".SH ENVIRONMENT\n.TP\n\\fBNO_COLOR\\fR\nnot empty: plain text\n"
-	      ".TP\n\\fBXDG_CACHE_HOME\\fR\nsee FILES\n"
-	      ".TP\n\\fBPERFWIND_NOTES\\fR\nall: limits of the machine are printed by each "
-	      "command; by "
-	      "default those that an earlier command of the user has printed are one line (\\-v "
-	      "prints "
-	      "them, the trace has them)\n"
-	      ".TP\n\\fBPERF_BUILDID_DIR\\fR\nthe build-id cache, in place of ~/.debug\n"
-	      ".TP\n\\fBPERFWIND_DEBUGINFOD\\fR\nyes: record, import and symbolize do as with "
-	      "\\-\\-debuginfod, where DEBUGINFOD_URLS names a server\n"
-	      ".TP\n\\fBPERFETTO_PRODUCER_SOCK_NAME\\fR\nthe socket of the tracing service\n"
-	      ".SH EXAMPLES\n.nf\n"
+	      "or 1 if that is 0.\n",
+	      out);
+	man_facts(out, "FILES", files, ARRAY_SIZE(files), NULL);
+	man_facts(out, "ENVIRONMENT", environment, ARRAY_SIZE(environment), NULL);
+	fputs(".SH EXAMPLES\n.nf\n"
 	      "# record a command, then show where its time went\n"
 	      "perfwind record \\-\\- make\nperfwind report\n\n"
 	      "# a flame graph page in one file\n"

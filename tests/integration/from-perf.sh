@@ -282,8 +282,12 @@ for shell in bash zsh fish; do
 		skip complete-$shell "no $shell, or no pseudo-terminal"
 	fi
 done
-man() { "$PERFWIND" generate man . && grep -q "^.SH EXAMPLES" perfwind-record.1 && grep -q "^.SH EXIT STATUS" perfwind-record.1 &&
-	grep -q "^.SH EVENTS" perfwind-record.1 && grep -q "^.SH FILES" perfwind.1 && grep -q "^.SH ENVIRONMENT" perfwind.1; }
+man() {
+	"$PERFWIND" generate man . && [ "$(grep -L "^.SH EXIT STATUS" perfwind*.1; grep -L "^.SH EXAMPLES" perfwind*.1)" = "" ] &&
+		grep -q "^.SH EVENTS" perfwind-record.1 && for page in "" -record -top -annotate -import -symbolize -daemon -watch; do
+		grep -q "^.SH FILES" perfwind$page.1 && grep -q "^.SH ENVIRONMENT" perfwind$page.1 || return 1
+	done
+}
 check man-sections man
 
 # A file of perf itself: imported when it is read.

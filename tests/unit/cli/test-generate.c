@@ -44,6 +44,15 @@ static void roff_name(char *to, size_t size, const char *name)
 	to[at] = 0;
 }
 
+/* Commands that use files, and that a variable of the environment changes. */
+static bool is_one_of(const char *name, const char *names)
+{
+	char word[64];
+
+	(void)snprintf(word, sizeof(word), " %s ", name);
+	return strstr(names, word) != NULL;
+}
+
 static void check_page(const struct command *command)
 {
 	char name[64], option[128];
@@ -60,6 +69,11 @@ static void check_page(const struct command *command)
 	assert_int_equal(strstr(text, "\n.SH JSON\n") != NULL, command->options->json != NULL);
 	assert_non_null(strstr(text, "\n.SH EXAMPLES\n.nf\n"));
 	assert_non_null(strstr(text, "\n.SH EXIT STATUS\n"));
+	assert_int_equal(strstr(text, "\n.SH FILES\n") != NULL,
+			 !is_one_of(command->name, " diff trigger losses "));
+	assert_int_equal(
+		strstr(text, "\n.SH ENVIRONMENT\n") != NULL,
+		!is_one_of(command->name, " stat script export snapshot list doctor run losses "));
 	assert_int_equal(strstr(text, "\n.SH EVENTS\n") != NULL,
 			 !strcmp(command->name, "record") || !strcmp(command->name, "stat") ||
 				 !strcmp(command->name, "top"));
