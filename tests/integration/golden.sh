@@ -51,6 +51,7 @@ export-folded export --to folded -o - work.pftrace
 export-html export --to html -o - work.pftrace
 export-pprof export --to pprof -o - work.pftrace
 export-str export --to str -o - work.pftrace
+export-bin export --to bin -o - work.pftrace
 export-systrace export --to systrace -o - work.pftrace
 diff diff work.pftrace again.pftrace
 diff-all diff --all --normalise samples work.pftrace again.pftrace
