@@ -115,6 +115,8 @@ static const char bash_functions[] =
 	"{\n"
 	"\tlocal line=${COMP_LINE:0:COMP_POINT} last=${COMP_WORDS[COMP_CWORD]} words n cur prev "
 	"begins\n"
+	"\t[ -n \"$line\" ] || line=\"${COMP_WORDS[*]:0:COMP_CWORD+1}\" # called by another "
+	"function\n"
 	"\tread -ra words <<<\"$line\"\n"
 	"\t[[ $line == *[[:blank:]] ]] && words+=('')\n"
 	"\tn=${#words[@]} cur=${words[n - 1]} COMPREPLY=()\n"
