@@ -130,7 +130,7 @@ static int process_add(struct samples_replay *replay, struct process *p, const s
 static int module_load(struct uw_module *module, const char *path)
 {
 	uint64_t own = getauxval(AT_SYSINFO_EHDR);
-	struct vdso_memory self = {{vdso_read}, own, own + VDSO_BYTES};
+	struct vdso_memory self = {{.read = vdso_read}, own, own + VDSO_BYTES};
 	struct uw_source source = {
 		.fd = -1, .memory = &self.memory, .start = own, .end = own + VDSO_BYTES};
 	int r;
@@ -211,7 +211,7 @@ static int replay_map(struct samples *samples, const struct sample_event *e)
 		p->vdso = more ? calloc(1, sizeof(*p->vdso)) : NULL;
 		if (!p->vdso)
 			return -ENOMEM;
-		*p->vdso = (struct vdso_memory){{vdso_read}, map.start, map.end};
+		*p->vdso = (struct vdso_memory){{.read = vdso_read}, map.start, map.end};
 		more[replay->n_vdsos++] = p->vdso;
 	}
 	return process_add(samples->replay, p, &map);
