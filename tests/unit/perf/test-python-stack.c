@@ -14,7 +14,7 @@
 #include "perf/bpf-parts.h"
 #include "perf/uapi.h"
 
-enum { SIZE = 1 << 16, TID = 70, FRAME_BYTES = 8 * PYTHON_STACK_WORDS, FRAME_SIZE = 72 };
+enum { SIZE = 1 << 16, TID = 70, FRAME_BYTES = 8 * PYTHON_STACK_WORDS, FRAME_SIZE = 80 };
 #define SP 0x7ffc00001128ull
 #define TIME 5000000000ull
 
@@ -125,6 +125,11 @@ static void set(uint8_t *at, uint64_t value)
 	memcpy(at, &value, sizeof(value));
 }
 
+static uint64_t code_of(size_t frame)
+{
+	return 0x1000 + 8 * frame;
+}
+
 static void make_interpreter(struct interpreter *i, unsigned minor, struct python_threads *t)
 {
 	memset(i, 0, sizeof(*i));
@@ -135,13 +140,13 @@ static void make_interpreter(struct interpreter *i, unsigned minor, struct pytho
 		i->states[k].native = k == 1 ? (uint64_t)syscall(SYS_gettid) : 1;
 	}
 	i->cframe[minor == 11] = (uintptr_t)i->frames[0];
-	i->states[1].frame = minor == 13 ? (uintptr_t)i->frames[0] : (uintptr_t)i->cframe;
+	i->states[1].frame = minor >= 13 ? (uintptr_t)i->frames[0] : (uintptr_t)i->cframe;
 	for (size_t k = 0; k < FRAMES; k++) {
 		uint64_t outer = k + 1 < FRAMES ? (uintptr_t)i->frames[k + 1] : 0;
 
-		set(i->frames[k] + (minor == 11 ? 32 : 0), 0x1000 + k);
+		set(i->frames[k] + (minor == 11 ? 32 : 0), code_of(k) | (minor >= 14)); /* a tag */
 		set(i->frames[k] + (minor == 11 ? 48 : 8), outer);
-		i->frames[k][minor == 11 ? 69 : 70] = (uint8_t)k;
+		i->frames[k][minor == 11 ? 69 : minor < 14 ? 70 : 74] = (uint8_t)k;
 		if (minor == 11)
 			i->frames[k][68] = k == 1;
 	}
@@ -199,7 +204,7 @@ static void check_record(const struct bpf_ring_record *record, const struct inte
 	assert_int_equal(head->len, FRAMES * FRAME_BYTES);
 	for (size_t k = 0; k < FRAMES; k++, words += PYTHON_STACK_WORDS) {
 		assert_int_equal(words[0], (uintptr_t)i->frames[k]);
-		assert_int_equal(words[1], 0x1000 + k);
+		assert_int_equal(words[1], code_of(k));
 		assert_int_equal(words[2] & ((1ull << 48) - 1),
 				 k + 1 < FRAMES ? (uintptr_t)i->frames[k + 1] : 0);
 		assert_int_equal(words[2] >> 56, k);
@@ -231,7 +236,7 @@ static void test_program(void **state)
 	}
 	s = at_sample->python;
 	event = open_clock(at_sample->program_fd);
-	for (unsigned minor = 11; minor <= 13; minor++) {
+	for (unsigned minor = 11; minor <= 15; minor++) {
 		size_t known;
 
 		make_interpreter(&interpreter, minor, &threads);
