@@ -39,7 +39,8 @@ record late -- "$TMP/late" 0.7
 check late-has-no-names hasnt late 'recurse_|burn '
 rm "$TMP/late"
 "$PERFWIND" symbolize --symfs "$TMP/copies" "$TMP/late.pftrace" >"$TMP/late.out" 2>&1
-check late-is-symbolized sh -c "grep -q '^1 of . modules found' '$TMP/late.out' || { cat '$TMP/late.out'; exit 1; }"
+# (a sample of the start can be in ld.so, which is found, too)
+check late-is-symbolized sh -c "grep -qE '^([1-9]) of \\1 modules found' '$TMP/late.out' || { cat '$TMP/late.out'; exit 1; }"
 check late-names has late "^late;.*$chain"
 
 # Stripped with a table of its function symbols packed into .gnu_debugdata, as distributions do.
