@@ -292,7 +292,7 @@ def several():
             expect(service.check_packets(writer_of(service, i)) == 0, "samples without their state")
         expect(sorted(service.stopped) == [1, 2, 3, 4, 5, 6], service.stopped)
         # Memory is given back, not only kept for the next.
-        expect(sanitized() or s.daemon.own_kb() <= own / 8, "%d KiB, were %d" % (s.daemon.own_kb(), own))
+        expect(sanitized() or s.daemon.own_kb() <= own / 4, "%d KiB, were %d" % (s.daemon.own_kb(), own))
 
 
 @case
