@@ -132,10 +132,12 @@ static void test_refused(void **state)
 	o.from.event = "sched:no_such_event";
 	assert_true(pair_new(&o, &p, error, sizeof(error)) < 0);
 	assert_true(*error);
+	free(cpus);
 	o = scheduler(&cpus);
 	o.from.field = "no_such_field";
 	assert_true(pair_new(&o, &p, error, sizeof(error)) < 0);
 	assert_true(strstr(error, "no_such_field") || strstr(error, "tracefs"));
+	free(cpus);
 }
 
 /* In a mount namespace of its own, so that tracefs is there whatever the machine has mounted. */
