@@ -102,8 +102,8 @@ static const struct options options = {
 		 "no median: profiles with equal shares are then compared by share, others as "
 		 "recorded. --normalise EVENT compares the cost of one occurrence: the event was "
 		 "counted at each sample (record -e cycles,instructions) or sampled in the same "
-		 "trace (record -e cycles -e page-faults); its counts are those of the whole "
-		 "traces, whatever --pid and the like leave out.",
+		 "trace (record -e cycles -e page-faults); it is counted in the whole "
+		 "traces, also where --pid and other filters leave samples out.",
 		 "A function that is gone, and one of the same module that is new or grew by the "
 		 "same cost, are listed apart as renamed or inlined; --fail-above does not count "
 		 "them. --by tree compares call paths, with the same intervals.",

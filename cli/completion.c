@@ -72,7 +72,7 @@ static const char bash_functions[] =
 	"\tcgroups) (cd /sys/fs/cgroup 2>/dev/null && compgen -d -- \"${cur##*,}\") ;;\n"
 	"\tesac\n"
 	"}\n"
-	"# A list with commas: the last of them.  Numbers are shown with names and inserted "
+	"# A list with commas: its last part.  Numbers are shown with names and inserted "
 	"without.\n"
 	"_perfwind_list()\n"
 	"{\n"

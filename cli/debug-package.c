@@ -87,7 +87,7 @@ void debug_packages(const char *root, const char *const *paths, size_t n,
 		(void)closedir(dir);
 }
 
-/* apt names a list by its address: deb.debian.org_debian-debug_dists_bookworm-debug_main_binary-amd64_Packages. */
+/* apt names a list by its address: HOST_debian-debug_dists_SUITE_main_binary-amd64_Packages. */
 bool debug_archive_is_known(const char *root)
 {
 	const struct dirent *entry;

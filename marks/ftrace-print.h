@@ -21,7 +21,7 @@ struct ftrace_print_sink {
 int ftrace_print_new(int clock, struct ftrace_print **ret_print);
 /* Removes the instance. */
 struct ftrace_print *ftrace_print_free(struct ftrace_print *print);
-/* The lines so far, or a share of each CPU's; those of different CPUs not in order of time, those of one thread sorted by time. */
+/* The lines so far, or a share of each CPU's.  Lines of one thread are in order of time, lines of different CPUs are not. */
 int ftrace_print_turn(struct ftrace_print *print, const struct ftrace_print_sink *sink);
 /* Lines that the buffers had no room for, as the kernel counts them. */
 uint64_t ftrace_print_lost(const struct ftrace_print *print);

@@ -219,7 +219,7 @@ static long search_turn(u64 turn, struct search *s)
 	return !read_word(s->state + s->next, &s->state);
 }
 
-/* The thread state of @t, or 0.  Of Ruby the main thread is the first, also where ids are those of a container. */
+/* The thread state of @t, or 0.  Of Ruby the main thread is the first, also where a container has ids of its own. */
 static __always_inline u64 state_of(struct python_table *table, const struct python_process *p,
 				    const struct thread *t)
 {

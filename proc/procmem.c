@@ -60,7 +60,7 @@ struct memory_guard {
 	_Atomic uint64_t refused, replaced, cpu_ns;
 };
 
-/* A request is one range, or more of them (read_ranges()). */
+/* A request is one range, or several ranges (read_ranges()). */
 struct read_answer {
 	int64_t result; /* bytes that follow, or < 0 */
 };

@@ -109,7 +109,7 @@ struct session {
 	struct {
 		uint64_t lost; /* account.lost_sideband_records at the last look */
 		uint32_t rounds, seconds;
-	} gone; /* processes whose ends were lost */
+	} gone; /* processes that ended in lost records */
 	struct slot_queue entries;
 	struct byte_queue outcomes;
 	struct waker unwinder_waker, main_waker;

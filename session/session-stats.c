@@ -18,7 +18,7 @@
 #include "session/statistics.h"
 
 enum {
-	GONE_S = 10, /* between two looks for processes whose ends were lost */
+	GONE_S = 10, /* between two looks for processes that ended in lost records */
 	COUNTS_WAIT_S = 10,
 	TICKS_ENOUGH = 25, /* the kernel counts in ticks, with an error of one or two for each
 			      kind of time: a share of fewer ticks is noise */

@@ -13,7 +13,7 @@
 #include "symbols/symbols.h"
 
 struct hotspot;
-/* The layout of the VM whose libjvm.so begins at @image.  -ENOEXEC: no VM there; -EPROTONOSUPPORT: a VM that lacks
+/* The layout of the VM with its libjvm.so at @image.  -ENOEXEC: no VM there; -EPROTONOSUPPORT: a VM that lacks
  * fields that are needed; -ENOMEM. */
 int hotspot_new(struct uw_memory *memory, uint64_t image, struct hotspot **ret_vm);
 struct hotspot *hotspot_free(struct hotspot *vm);

@@ -16,15 +16,15 @@
 #include "symbols/parts.h"
 #include "symbols/symbols.h"
 
-/* ---- names for the stubs of the procedure linkage table ----
+/* ---- names for the entries of the procedure linkage table ----
  *
- * A stub is "jmp *slot(%rip)", perhaps behind endbr64 or bnd; on aarch64 "adrp x16, page; ldr x17,
+ * An entry is "jmp *slot(%rip)", perhaps behind endbr64 or bnd; on aarch64 "adrp x16, page; ldr x17,
  * [x16, #low]; add x16, x16, #low; br x17", perhaps behind bti.  The slot is the r_offset of the
- * relocation that names the function, in whatever order the linker put the stubs. */
+ * relocation that names the function, in whatever order the linker put the entries. */
 
-enum { PLT_MAX = 8 << 20, RELA_MAX = 64 << 20, NAME_MAX_PLT = 4096, STUB = 16 };
+enum { PLT_MAX = 8 << 20, RELA_MAX = 64 << 20, NAME_MAX_PLT = 4096, ENTRY = 16 };
 
-enum { FEW_STUBS = 8 }; /* less to look for than to sort for */
+enum { FEW_ENTRIES = 8 }; /* less to look for than to sort for */
 
 struct relocations {
 	struct uw_section rela;
@@ -72,7 +72,7 @@ static bool is_of_slot(const Elf64_Rela *rela)
 	}
 }
 
-/* Of .rela.dyn most are of data that points to something, in which no stub looks. */
+/* Most relocations of .rela.dyn are for pointers in data, which no entry reads. */
 static void keep_slots(struct relocations *rel)
 {
 	Elf64_Rela *rela = (void *)rel->rela.data;
@@ -84,7 +84,7 @@ static void keep_slots(struct relocations *rel)
 	rel->rela.size = n * sizeof(*rela);
 }
 
-/* Linkers write the symbols of stubs in order, so that there is most often nothing to do. */
+/* Linkers write the symbols of entries in order, so that there is most often nothing to do. */
 static void sort(struct relocations *rel)
 {
 	Elf64_Rela *rela = (void *)rel->rela.data;
@@ -129,28 +129,28 @@ static const char *name_of_slot(const struct relocations *rel, uint64_t slot)
 	return (const char *)strings->data + sym.st_name;
 }
 
-/* The address that the stub's jump reads, 0: no such jump. */
-static uint64_t slot_of_stub(const uint8_t *stub, size_t len, uint64_t vaddr)
+/* The address that the entry's jump reads, 0: no such jump. */
+static uint64_t slot_of_entry(const uint8_t *entry, size_t len, uint64_t vaddr)
 {
 	for (size_t i = 0; i + 6 <= len && i <= 5; i++) {
 		int32_t distance;
 
-		if (stub[i] != 0xff || stub[i + 1] != 0x25)
+		if (entry[i] != 0xff || entry[i + 1] != 0x25)
 			continue;
-		memcpy(&distance, stub + i + 2, sizeof(distance));
+		memcpy(&distance, entry + i + 2, sizeof(distance));
 		return vaddr + i + 6 + (uint64_t)(int64_t)distance;
 	}
 	return 0;
 }
 
-/* The same of a stub whose adrp is at @stub. */
-static uint64_t slot_of_adrp(const uint8_t *stub, uint64_t vaddr)
+/* The same of an entry whose adrp is at @entry. */
+static uint64_t slot_of_adrp(const uint8_t *entry, uint64_t vaddr)
 {
 	uint32_t adrp, ldr;
 	int64_t pages;
 
-	memcpy(&adrp, stub, sizeof(adrp));
-	memcpy(&ldr, stub + 4, sizeof(ldr));
+	memcpy(&adrp, entry, sizeof(adrp));
+	memcpy(&ldr, entry + 4, sizeof(ldr));
 	if ((adrp & 0x9f00001f) != 0x90000010 || (ldr & 0xffc003ff) != 0xf9400211)
 		return 0;
 	pages = (int32_t)((adrp >> 5 & 0x7ffff) << 2 | (adrp >> 29 & 3)); /* 21 bits, signed */
@@ -158,8 +158,8 @@ static uint64_t slot_of_adrp(const uint8_t *stub, uint64_t vaddr)
 	return (vaddr & ~0xfffull) + (uint64_t)pages * 4096 + (ldr >> 10 & 0xfff) * 8;
 }
 
-static int add_stub(struct uw_symbols_builder *b, const struct relocations *rel, uint64_t slot,
-		    uint64_t vaddr, size_t size)
+static int add_entry(struct uw_symbols_builder *b, const struct relocations *rel, uint64_t slot,
+		     uint64_t vaddr, size_t size)
 {
 	const char *target = slot ? name_of_slot(rel, slot) : NULL;
 	char name[NAME_MAX_PLT];
@@ -174,13 +174,13 @@ static int add_stub(struct uw_symbols_builder *b, const struct relocations *rel,
 }
 
 /* aarch64: from its adrp to its br, perhaps behind an autia. */
-static size_t stub_size(const struct uw_section *code, size_t at)
+static size_t entry_size(const struct uw_section *code, size_t at)
 {
 	uint32_t fifth = 0;
 
-	if (code->size - at >= STUB + sizeof(fifth))
-		memcpy(&fifth, code->data + at + STUB, sizeof(fifth));
-	return fifth == 0xd61f0220 ? STUB + 4 : STUB;
+	if (code->size - at >= ENTRY + sizeof(fifth))
+		memcpy(&fifth, code->data + at + ENTRY, sizeof(fifth));
+	return fifth == 0xd61f0220 ? ENTRY + 4 : ENTRY;
 }
 
 static int add_code(struct uw_symbols_builder *b, const struct uw_section *code, size_t step,
@@ -188,20 +188,20 @@ static int add_code(struct uw_symbols_builder *b, const struct uw_section *code,
 {
 	int r;
 
-	for (size_t at = 0; at + (adrp ? STUB : step) <= code->size; at += step) {
+	for (size_t at = 0; at + (adrp ? ENTRY : step) <= code->size; at += step) {
 		uint64_t vaddr = code->vaddr + at;
 		uint64_t slot = adrp ? slot_of_adrp(code->data + at, vaddr)
-				     : slot_of_stub(code->data + at, step, vaddr);
+				     : slot_of_entry(code->data + at, step, vaddr);
 
-		r = add_stub(b, rel, slot, vaddr, adrp ? stub_size(code, at) : step);
+		r = add_entry(b, rel, slot, vaddr, adrp ? entry_size(code, at) : step);
 		if (r < 0)
 			return trace(r);
 	}
 	return 0;
 }
 
-static int add_stubs(struct uw_symbols_builder *b, const struct uw_elf *elf, const char *section,
-		     size_t step, struct relocations *rel)
+static int add_entries(struct uw_symbols_builder *b, const struct uw_elf *elf, const char *section,
+		       size_t step, struct relocations *rel)
 {
 	const Elf64_Shdr *shdr = uw_elf_section(elf, section);
 	bool adrp = elf->arch == UW_ARCH_AARCH64;
@@ -213,12 +213,12 @@ static int add_stubs(struct uw_symbols_builder *b, const struct uw_elf *elf, con
 	r = uw_elf_load_section(elf, shdr, PLT_MAX, &code);
 	if (r < 0)
 		return r == -ENOMEM ? trace(r) : 0;
-	if (!rel->sorted && code.size / step > FEW_STUBS)
+	if (!rel->sorted && code.size / step > FEW_ENTRIES)
 		sort(rel);
 	return trace(add_code(b, &code, adrp ? 4 : step, adrp, rel));
 }
 
-/* Adds "name@plt" for each stub of .plt, .plt.sec and .plt.got (x86-64).  Section @dynsym has
+/* Adds "name@plt" for each entry of .plt, .plt.sec and .plt.got (x86-64).  Section @dynsym has
  * @symbols, which are named by @strings.  -ENOMEM. */
 static int uw_plt_add(struct uw_symbols_builder *b, const struct uw_elf *elf, size_t dynsym,
 		      const struct uw_section *symbols, const struct uw_section *strings)
@@ -233,13 +233,13 @@ static int uw_plt_add(struct uw_symbols_builder *b, const struct uw_elf *elf, si
 		return 0;
 	r = load_relocations(elf, ".rela.plt", dynsym, &plt);
 	if (r >= 0)
-		r = add_stubs(b, elf, ".plt", STUB, &plt);
+		r = add_entries(b, elf, ".plt", ENTRY, &plt);
 	if (r >= 0)
-		r = add_stubs(b, elf, ".plt.sec", STUB, &plt);
+		r = add_entries(b, elf, ".plt.sec", ENTRY, &plt);
 	if (r != -ENOMEM && got) {
 		r = load_relocations(elf, ".rela.dyn", dynsym, &dyn);
 		if (r >= 0)
-			r = add_stubs(b, elf, ".plt.got", got->sh_entsize == 8 ? 8 : STUB, &dyn);
+			r = add_entries(b, elf, ".plt.got", got->sh_entsize == 8 ? 8 : ENTRY, &dyn);
 	}
 	return r == -ENOMEM ? trace(r) : 0;
 }
@@ -440,7 +440,7 @@ static int load_versions(const struct uw_elf *elf, size_t dynsym, struct uw_sect
 	return 0;
 }
 
-/* b->n shows whether a symbol was found. The stubs go with .dynsym, which names them. */
+/* b->n shows whether a symbol was found. The entries go with .dynsym, which names them. */
 static int add_table(struct uw_symbols_builder *b, const struct uw_elf *elf, uint32_t type)
 {
 	for (size_t i = 0; i < elf->n_shdrs; i++) {

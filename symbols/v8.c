@@ -1,6 +1,6 @@
 /* v8.c - see v8.h.
  *
- * The names of the constants are those of V8's tools/gen-postmortem-metadata.py.  Where versions have another name for a field, both
+ * The constants have the names of V8's tools/gen-postmortem-metadata.py.  Where versions have another name for a field, both
  * are in the table.
  *
  * ---- names ----

@@ -14,7 +14,7 @@
 struct v8_lines;
 struct v8_lines *v8_lines_free(struct v8_lines *lines);
 
-/* The V8 whose program or library begins at @image; errors as interpreter_load(). */
+/* The V8 in the program or library at @image; errors as interpreter_load(). */
 int v8_new(struct vm_memory *m, uint64_t image, struct uw_script *ret_script);
 
 /* Is this word a pointer to an object of the heap? */

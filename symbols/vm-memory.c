@@ -187,7 +187,7 @@ static bool read_dynamic(struct vm_memory *m, uint64_t at, struct vm_exports *x)
 	return x->hash && x->symbols && x->strings;
 }
 
-/* The first @len bytes of a segment; false: not all of them are addresses of a process. */
+/* The first @len bytes of a segment; false: its addresses are not all in a process. */
 static bool segment_of(const struct vm_exports *x, const Elf64_Phdr *p, uint64_t len,
 		       struct vm_range *ret_range)
 {

@@ -11,7 +11,7 @@ enum { PUSHES_MIN = 2, PUSHES_MAX = 6, MOVES_MAX = 6, PROLOGUE_MIN = 8 };
 
 struct prologue {
 	size_t pushes[PUSHES_MAX]; /* where each ends */
-	uint32_t n, bp;		   /* bp: which of them, from 1, is rbp's; 0: none */
+	uint32_t n, bp;		   /* bp: the number of rbp's, from 1; 0: none */
 	size_t end;		   /* behind the subtraction */
 	uint32_t room;		   /* that it makes */
 };

@@ -394,7 +394,7 @@ static void tail_keep(struct native *e, const struct walk *w)
 	new->used = ++e->tails_used;
 }
 
-/* The first step of @t that is a caller of the frame pushed last, which has the stack pointer @sp, and whose caller begins
+/* The first step of @t that is a caller of the frame pushed last, which has the stack pointer @sp, and a caller that begins
  * at @cfa (0: not known).  t->n: none. */
 static uint32_t tail_caller(struct native *e, struct walk *w, const struct native_tail *t,
 			    uint64_t sp, uint64_t cfa)

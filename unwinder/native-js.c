@@ -1,7 +1,7 @@
 /* native-js.c - see script.h.  The functions that Node.js runs, in place of frames of V8's interpreter and of compiled code.
  *
- * Each function has a frame of the C stack with a frame pointer, whatever runs it: the interpreter, whose frames are all in one
- * piece of code, the baseline compiler or an optimizing one.
+ * Each function has a frame of the C stack with a frame pointer, in each tier: the interpreter (its frames are all in one
+ * piece of code), the baseline compiler, an optimizing compiler.
  *
  *     frame                                heap
  *     [fp + 8]   return address

@@ -4,7 +4,7 @@ Each profiler is attached in turn (ABCABC...), each time for a short and for a l
     quotient   CPU of the long run / its samples, start and end included
     more       (CPU long - CPU short) / (samples long - samples short): what one more sample costs
     fixed      CPU of a run without samples: long - samples * more
-    switches context switches of the profiler's threads a second, beyond those of its start and end
+    switches context switches of the profiler's threads a second, without its start and end
 """
 import shutil
 

@@ -1,4 +1,4 @@
-/* fuzz-js.c - the memory of a process with V8 with changes: the input is a list of them.
+/* fuzz-js.c - the memory of a process with V8 with changes: the input is a list of changes.
  *
  *   changes: [when u8][offset u16][value u64]     when: 0 from the start, else at that read
  *

@@ -113,7 +113,7 @@ if [ "$(id -u)" = 0 ]; then
 	check root-slices slices
 	check root-kernel-frames has root 'wait_sleep;.*nanosleep.*;\[sleep\] '
 
-	# Who ended the wait: the thread that writes into the pipe, and a timer.  Its CPU is never idle: there are machines on
+	# The waker of a wait: the thread that writes into the pipe, and a timer.  Its CPU is never idle: there are machines on
 	# which the kernel runs no tracepoint for perf while the idle task of a CPU is the current task.
 	cpu=$(taskset -cp $$ | sed 's/.*: *//; s/[-,].*//')
 	taskset -c "$cpu" chrt -i 0 sh -c 'while :; do :; done' &

@@ -27,27 +27,27 @@ static volatile uint64_t sink;
 
 NOINLINE void parse(uint64_t n)
 {
-	WORK(n, 12000);
+	WORK(n, 120000);
 }
 
 NOINLINE void look_up(uint64_t n)
 {
-	WORK(n + 1, 8000);
+	WORK(n + 1, 80000);
 }
 
 NOINLINE void convert(uint64_t n)
 {
-	WORK(n + 2, 10000 + 100 * SLOWER);
+	WORK(n + 2, 100000 + 1000 * SLOWER);
 }
 
 NOINLINE void check(uint64_t n)
 {
-	WORK(n + 3, 6000);
+	WORK(n + 3, 60000);
 }
 
 NOINLINE void store(uint64_t n)
 {
-	WORK(n + 4, 4000);
+	WORK(n + 4, 40000);
 }
 
 int main(int argc, char **argv)

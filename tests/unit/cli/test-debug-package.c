@@ -60,7 +60,7 @@ static void test_names(void **state)
 static void test_archive(void **state)
 {
 	static const char *const steps[] = {"/var/lib/apt", "/var/lib/apt/lists",
-					    "/var/lib/apt/lists/deb.debian.org_debian_dists_x_main",
+					    "/var/lib/apt/lists/h_debian_dists_x_main",
 					    "/var/lib/apt/lists/h_debian-debug_dists_x-debug_main"};
 	char path[256];
 

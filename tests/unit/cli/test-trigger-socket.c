@@ -95,7 +95,7 @@ static int on_later(void *arg, const char *name, uint32_t uid)
 	return TRIGGER_LATER;
 }
 
-/* Answers that come later go to those who asked, in their order. */
+/* Answers that come later go to their requesters, in order. */
 static void test_later(void **state)
 {
 	static const struct trigger_events later = {on_later, on_start, NULL};

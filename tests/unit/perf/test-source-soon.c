@@ -90,7 +90,7 @@ static void test_wakes_by_a_child(void **state)
 	check_wakes(work_in_child);
 }
 
-/* The same work wakes nobody where it is off, or was on. */
+/* The same work causes no wake-up where it is off, or was on. */
 static void test_off(void **state)
 {
 	struct fixture f;

@@ -335,7 +335,7 @@ static pid_t busy_cpus(void)
 		;
 }
 
-/* The write end of a pipe whose reader, a process, takes 4 KiB each millisecond: a slow disk. */
+/* The write end of a pipe to a process that takes 4 KiB each millisecond: a slow disk. */
 static int slow_file(pid_t *ret_reader)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};

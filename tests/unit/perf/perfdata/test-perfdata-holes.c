@@ -83,7 +83,7 @@ static size_t read_all(const struct buffer *data, int fd, const struct perfdata_
 	while (perfdata_next(pd, &item) == 0) {
 		struct perf_event_header header;
 
-		for (;; at += header.size) { /* not those of perf's own */
+		for (;; at += header.size) { /* not perf's own records */
 			memcpy(&header, data->data + at, sizeof(header));
 			if (header.type < PERFDATA_USER_TYPE_START)
 				break;
@@ -151,7 +151,7 @@ static void test_holes(void **state)
 	buffer_deinit(&data);
 }
 
-/* Without the thread, and where an event has no copies: the records of both are not told apart. */
+/* Without the thread, and where an event has no copies: records of both are not distinguished. */
 static void test_none(void **state)
 {
 	struct buffer data = {0};
