@@ -31,6 +31,20 @@ static int prepare_command(const struct mark_rings *rings)
 	return r;
 }
 
+/* Programs that load the library while the recording runs. */
+static void welcome(struct mark_rings *rings)
+{
+	int r = mark_rings_welcome(rings);
+
+	if (r == -EADDRINUSE)
+		log_info("programs that load " LIBRARY
+			 " from now on have their marks in another recording of all processes, "
+			 "until it ends");
+	else if (r < 0)
+		log_info("programs that load " LIBRARY " from now on have no marks: %s",
+			 strerror(-r));
+}
+
 /* @print: trace_marker is read, of programs without the library too. */
 static int invite_all(const struct record_args *args, struct mark_rings *rings, bool print)
 {
@@ -38,6 +52,8 @@ static int invite_all(const struct record_args *args, struct mark_rings *rings, 
 	size_t n, invited = 0;
 	int r;
 
+	if (args->all)
+		welcome(rings);
 	if (args->all)
 		r = procfs_pids("", &pids, &n);
 	else if (args->children)
@@ -64,8 +80,8 @@ static int invite_all(const struct record_args *args, struct mark_rings *rings, 
 	}
 	if (r >= 0 && args->all && !invited && !print)
 		log_info("no process has loaded " LIBRARY
-			 ": there are no marks (hint: start programs with LD_PRELOAD=" LIBRARY
-			 ", then record)");
+			 " yet: there are no marks (hint: start programs with LD_PRELOAD=" LIBRARY
+			 ")");
 	if (r < 0)
 		log_error("record: --marks: %s", strerror(-r));
 	return r < 0 ? r : 0;

@@ -12,7 +12,10 @@
  * mislead the reader through positions of its own.
  *
  *   recording ── environment of a command, or an invitation in the head ──► target
- *   target ── connect, one message: MARKS_BYTE + SCM_RIGHTS {memfd} ──► recording, which asks the kernel for the pid */
+ *   target ── connect, one message: MARKS_BYTE + SCM_RIGHTS {memfd} ──► recording, which asks the kernel for the pid
+ *
+ * A program that is loaded while all processes are recorded asks for its invitation: it connects to MARKS_ALL_SOCKET and sends
+ * the same message with MARKS_HELLO. */
 #pragma once
 
 #include <stdint.h>
@@ -21,11 +24,15 @@
 #define MARKS_ENV "PERFWIND_MARKS" /* CLOCK:MASK:FLAGS:SOCKET, the first three in hexadecimal */
 #define MARKS_ENV_ANSWER \
 	"PERFWIND_MARKS_ANSWER" /* "1": trace_marker is answered also while nothing records */
+/* An abstract name, and behind it the effective uid of the recording: MARKS_ALL_DIGITS hexadecimal digits. */
+#define MARKS_ALL_SOCKET "@perfwind-marks-all-"
+#define MARKS_ALL_DIGITS 8
 #define MARKS_MAGIC 0x31736b72616d7770ull
 
 enum {
 	MARKS_VERSION = 1,
 	MARKS_BYTE = 'm',
+	MARKS_HELLO = 'h',
 	MARKS_SOCKET_MAX = 104, /* of an abstract name, or of a path; with the NUL */
 	MARKS_SLOTS = 128,
 	MARKS_SLOTS_AT = 1 << 16,

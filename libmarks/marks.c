@@ -3,6 +3,8 @@
  *
  *   load ─► memfd, mapped ─► environment or invitation ─► first mark: socket, SCM_RIGHTS ─► ring of the thread ─► marks
  *
+ * A recording of all processes sends its invitation when the library says hello to it, at load.
+ *
  * A mark: two loads, the clock (vDSO), one compare-and-swap on a word of this thread alone, for signal handlers, and a copy.
  * A thread's first mark takes a slot (a few system calls), its end gives it back.
  *
@@ -283,13 +285,12 @@ static unsigned address_of(const char *name, struct sockaddr_un *to)
 	return (unsigned)(offsetof(struct sockaddr_un, sun_path) + len + (*name != '@'));
 }
 
-static long send_ring(int to)
+static long send_ring(int to, char byte)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(int))];
 		struct cmsghdr align;
 	} control;
-	char byte = MARKS_BYTE;
 	struct iovec data = {.iov_base = &byte, .iov_len = 1};
 	struct msghdr message = {
 		.msg_iov = &data,
@@ -319,18 +320,15 @@ static bool is_trusted(int fd)
 	       len == sizeof(peer) && (peer.uid == 0 || peer.uid == (uid_t)sys0(SYS_geteuid));
 }
 
-/* -EAGAIN: no place; another failure: no recording is there. */
-static long connect_recording(void)
+/* Sends the ring with @byte.  -EAGAIN: no place; another failure: no recording is at @name. */
+static long connect_recording(const char *name, char byte)
 {
 	static const struct timeval wait = {.tv_usec = SEND_WAIT_MS * 1000};
 	struct sockaddr_un address;
-	char name[MARKS_SOCKET_MAX];
-	unsigned len;
+	unsigned len = address_of(name, &address);
 	long r;
 	int fd;
 
-	memcpy(name, marks_head->socket, sizeof(name));
-	len = address_of(name, &address);
 	if (!len)
 		return -EINVAL;
 	if (!is_file(ring_fd, ring_file))
@@ -342,7 +340,7 @@ static long connect_recording(void)
 	if (r == 0)
 		r = sys3(SYS_connect, fd, &address, len);
 	if (r == 0)
-		r = is_trusted(fd) ? send_ring(fd) : -EPERM;
+		r = is_trusted(fd) ? send_ring(fd, byte) : -EPERM;
 	(void)sys1(SYS_close, fd);
 	return r == -EINTR ? -EAGAIN : r < 0 ? r : 0;
 }
@@ -357,6 +355,7 @@ static bool answer_invitation(void)
 {
 	uint32_t invitation = __atomic_load_n(&marks_head->invitation, __ATOMIC_ACQUIRE);
 	struct marks_slot *slots = all_slots();
+	char name[MARKS_SOCKET_MAX];
 	int none = 0;
 	long r;
 
@@ -365,7 +364,8 @@ static bool answer_invitation(void)
 	marks_head->lost = 0;
 	for (int i = 0; i < MARKS_SLOTS; i++)
 		slots[i].begin = __atomic_load_n(&slots[i].head, __ATOMIC_RELAXED);
-	r = connect_recording();
+	memcpy(name, marks_head->socket, sizeof(name));
+	r = connect_recording(name, MARKS_BYTE);
 	if (r == 0) {
 		marks_follow();
 		atomic_store(&told, invitation);
@@ -600,6 +600,16 @@ static void read_environment(const char *text)
 	(void)answer_invitation();
 }
 
+/* Where no recording of all processes runs as user @uid, this costs three system calls. */
+static void say_hello(uint32_t uid)
+{
+	char name[] = MARKS_ALL_SOCKET "00000000";
+
+	for (int i = 0; i < MARKS_ALL_DIGITS; i++)
+		name[sizeof(name) - 2 - (size_t)i] = "0123456789abcdef"[uid >> 4 * i & 15];
+	(void)connect_recording(name, MARKS_HELLO);
+}
+
 __attribute__((constructor)) static void marks_begin(void)
 {
 	int was = errno;
@@ -624,8 +634,13 @@ __attribute__((constructor)) static void marks_begin(void)
 	has_end_key = pthread_key_create && pthread_key_create(&end_key, give_back) == 0;
 	atrace_tags = dlsym(RTLD_DEFAULT, "atrace_enabled_tags");
 	(void)dlerror(); /* that it is not there is no error of the program */
-	if (environment)
+	if (environment) {
 		read_environment(environment);
+	} else if (!getauxval(AT_SECURE)) {
+		say_hello(0);
+		if (sys0(SYS_geteuid))
+			say_hello((uint32_t)sys0(SYS_geteuid));
+	}
 	functions_begin();
 	errno = was;
 }

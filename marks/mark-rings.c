@@ -26,7 +26,8 @@
 
 enum {
 	RINGS_MAX = 1024,
-	SILENT_MAX = 64, /* connections without a message yet */
+	SILENT_MAX = 64,    /* connections without a message yet */
+	SILENT_HELLOS = 32, /* of these to hello_fd: any user's */
 	SILENT_MS = 1000,
 	ACCEPTS = 256, /* of one turn */
 	RENEW_MS = 2000,
@@ -50,6 +51,7 @@ struct ring {
 
 struct silent {
 	int fd, pidfd;
+	bool hello; /* it came to hello_fd */
 	uint32_t pid;
 	uint64_t until; /* CLOCK_MONOTONIC */
 };
@@ -59,6 +61,8 @@ struct mark_rings {
 	char socket[MARKS_SOCKET_MAX]; /* "@NAME" */
 	char environment[MARKS_SOCKET_MAX + 64];
 	int listen_fd;
+	bool welcomes; /* later programs take part ... */
+	int hello_fd;  /* ... here; < 0: another recording has the name */
 	struct closer closer;
 	struct table allowed; /* pid -> start of the process, in ticks */
 	struct ring *rings;   /* in the order in which they came */
@@ -82,24 +86,37 @@ static uint64_t lease(const struct mark_rings *r)
 
 /* ---- life cycle ---- */
 
-static int open_socket(struct mark_rings *r)
+/* @name: "@" and an abstract name. */
+static int listen_at(const char *name, int *ret_fd)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	size_t len = strlen(name);
+	_cleanup_(fd_closep) int fd =
+		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	memcpy(address.sun_path, name, len);
+	address.sun_path[0] = 0;
+	if (fd < 0 ||
+	    bind(fd, (const struct sockaddr *)&address,
+		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0 ||
+	    listen(fd, SOMAXCONN) < 0)
+		return fail(-errno);
+	*ret_fd = take_fd(fd);
+	return 0;
+}
+
+static int open_socket(struct mark_rings *r)
+{
 	uint64_t number;
-	int n;
+	int result;
 
 	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
 		return fail(-EIO);
-	n = snprintf(r->socket, sizeof(r->socket), "@perfwind-marks-%016llx",
-		     (unsigned long long)number);
-	memcpy(address.sun_path, r->socket, (size_t)n);
-	address.sun_path[0] = 0;
-	r->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (r->listen_fd < 0 ||
-	    bind(r->listen_fd, (const struct sockaddr *)&address,
-		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)n)) < 0 ||
-	    listen(r->listen_fd, SOMAXCONN) < 0)
-		return fail(-errno);
+	(void)snprintf(r->socket, sizeof(r->socket), "@perfwind-marks-%016llx",
+		       (unsigned long long)number);
+	result = listen_at(r->socket, &r->listen_fd);
+	if (result < 0)
+		return trace(result);
 	(void)snprintf(r->environment, sizeof(r->environment), "%x:%llx:%x:%s",
 		       (unsigned)r->options.clock, (unsigned long long)r->options.mask,
 		       r->options.flags, r->socket);
@@ -114,7 +131,7 @@ int mark_rings_new(const struct mark_rings_options *options, struct mark_rings *
 	if (!r)
 		return fail(-ENOMEM);
 	r->options = *options;
-	r->listen_fd = -1;
+	r->listen_fd = r->hello_fd = -1;
 	closer_init(&r->closer);
 	r->rings = calloc(RINGS_MAX, sizeof(*r->rings));
 	r->room = calloc(1, sizeof(*r->room));
@@ -167,6 +184,8 @@ struct mark_rings *mark_rings_free(struct mark_rings *r)
 		drop_silent(r, 0);
 	if (r->listen_fd >= 0)
 		closer_pass(&r->closer, r->listen_fd); /* with what strangers have queued */
+	if (r->hello_fd >= 0)
+		closer_pass(&r->closer, r->hello_fd);
 	closer_deinit(&r->closer);
 	table_deinit(&r->allowed);
 	free(r->rings);
@@ -197,6 +216,16 @@ void mark_rings_switch(struct mark_rings *r, uint64_t mask)
 }
 
 /* ---- who takes part ---- */
+
+int mark_rings_welcome(struct mark_rings *r)
+{
+	char name[sizeof(MARKS_ALL_SOCKET) + MARKS_ALL_DIGITS];
+
+	(void)snprintf(name, sizeof(name), MARKS_ALL_SOCKET "%0*x", MARKS_ALL_DIGITS,
+		       (unsigned)geteuid());
+	r->welcomes = true;
+	return listen_at(name, &r->hello_fd);
+}
 
 /* A number of a process may be used again: its start belongs to it. */
 int mark_rings_allow(struct mark_rings *r, uint32_t pid)
@@ -253,7 +282,8 @@ static bool write_invitation(const struct mark_rings *r, int fd)
 	if (head == MAP_FAILED)
 		return false;
 	ok = head->magic == MARKS_MAGIC && head->version == MARKS_VERSION;
-	if (ok) {
+	/* A program may be found by its descriptor and say hello too. */
+	if (ok && memcmp(head->socket, r->socket, sizeof(head->socket)) != 0) {
 		head->mask = 0;
 		memcpy(head->socket, r->socket, sizeof(head->socket));
 		head->clock = (uint32_t)r->options.clock;
@@ -371,6 +401,14 @@ static void add_ring(struct mark_rings *r, struct silent *from, int fd)
 	r->counts.processes++;
 }
 
+/* A program was loaded.  Its ring comes with its first mark. */
+static void answer_hello(struct mark_rings *r, const struct silent *from, int fd)
+{
+	if (!write_invitation(r, fd) || mark_rings_allow(r, from->pid) < 0)
+		r->counts.rejected++;
+	closer_pass(&r->closer, fd);
+}
+
 /* false: nothing is there yet. */
 static bool take_message(struct mark_rings *r, struct silent *from)
 {
@@ -381,8 +419,11 @@ static bool take_message(struct mark_rings *r, struct silent *from)
 
 	if (n == -EAGAIN)
 		return false;
-	if (n == 1 && data[0] == MARKS_BYTE && m.n == 1) {
-		add_ring(r, from, m.fds[0]);
+	if (n == 1 && data[0] == (from->hello ? MARKS_HELLO : MARKS_BYTE) && m.n == 1) {
+		if (from->hello)
+			answer_hello(r, from, m.fds[0]);
+		else
+			add_ring(r, from, m.fds[0]);
 		return true;
 	}
 	r->counts.rejected++;
@@ -391,17 +432,27 @@ static bool take_message(struct mark_rings *r, struct silent *from)
 	return true;
 }
 
-static void meet(struct mark_rings *r, int fd)
+static size_t silent_hellos(const struct mark_rings *r)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->n_silent; i++)
+		n += r->silent[i].hello;
+	return n;
+}
+
+static void meet(struct mark_rings *r, int fd, bool hello)
 {
 	struct silent s = {.fd = fd,
 			   .pidfd = -1,
+			   .hello = hello,
 			   .until = clock_ns(CLOCK_MONOTONIC) + SILENT_MS * NSEC_PER_MSEC};
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 	bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 && cred.pid > 0 &&
-		     takes_part(r, (uint32_t)cred.pid, cred.uid);
+		     ((hello && !geteuid()) || takes_part(r, (uint32_t)cred.pid, cred.uid));
 
-	if (known && r->n_silent < SILENT_MAX) {
+	if (known && r->n_silent < SILENT_MAX && (!hello || silent_hellos(r) < SILENT_HELLOS)) {
 		s.pid = (uint32_t)cred.pid;
 		s.pidfd = peer_pidfd(fd, r->options.peer_pidfd, s.pid);
 		r->silent[r->n_silent++] = s;
@@ -411,6 +462,18 @@ static void meet(struct mark_rings *r, int fd)
 	}
 	r->counts.rejected++;
 	closer_close(&r->closer, fd);
+}
+
+static void accept_all(struct mark_rings *r, int listener, bool hello)
+{
+	for (int i = 0; i < ACCEPTS && listener >= 0; i++) {
+		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd < 0 && errno != ECONNABORTED && errno != EINTR)
+			break;
+		if (fd >= 0)
+			meet(r, fd, hello);
+	}
 }
 
 static void hear(struct mark_rings *r)
@@ -427,14 +490,8 @@ static void hear(struct mark_rings *r)
 		r->counts.rejected += !taken;
 		drop_silent(r, i);
 	}
-	for (int i = 0; i < ACCEPTS; i++) {
-		int fd = accept4(r->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-		if (fd < 0 && errno != ECONNABORTED && errno != EINTR)
-			break;
-		if (fd >= 0)
-			meet(r, fd);
-	}
+	accept_all(r, r->listen_fd, false);
+	accept_all(r, r->hello_fd, true);
 }
 
 /* ---- marks ---- */
@@ -588,8 +645,11 @@ int mark_rings_turn(struct mark_rings *r, const struct mark_rings_sink *sink)
 	r->sink = sink;
 	find_ended(r); /* before the last marks are read */
 	hear(r);
-	if (now - r->renewed > RENEW_MS * NSEC_PER_MSEC)
+	if (now - r->renewed > RENEW_MS * NSEC_PER_MSEC) {
 		mark_rings_switch(r, r->options.mask);
+		if (r->welcomes && r->hello_fd < 0)
+			(void)mark_rings_welcome(r); /* the other recording may have ended */
+	}
 	result = mark_walk_turn(r->walk);
 	if (result >= 0)
 		result = read_all_ended(r);

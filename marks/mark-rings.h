@@ -2,7 +2,8 @@
  * rings, and the switch of categories.  Thread: main.
  *
  *   command ── environment (mark_rings_environment) ──┐
- *   running process ── invitation (mark_rings_invite) ┴─► connects at its first mark, sends its ring ─► mark_rings_turn
+ *   running process ── invitation (mark_rings_invite) ┼─► connects at its first mark, sends its ring ─► mark_rings_turn
+ *   later process ── hello (mark_rings_welcome), invitation ┘
  *
  * A ring is accepted from the user of this process, and from the processes that were named and their descendants; the kernel
  * gives the pid.  Nothing here waits for a target. */
@@ -24,6 +25,9 @@ struct mark_rings *mark_rings_free(struct mark_rings *rings);
 /* The value of MARKS_ENV for a command that is to take part.  Borrowed. */
 const char *mark_rings_environment(const struct mark_rings *rings);
 
+/* Programs that load the library from now on take part: all programs of this user; of all users where this is root.  -EADDRINUSE:
+ * they take part in another recording of this user, and here once that has ended. */
+int mark_rings_welcome(struct mark_rings *rings);
 /* Process @pid and its descendants take part; not another process that gets the number later.  -ENOMEM. */
 int mark_rings_allow(struct mark_rings *rings, uint32_t pid);
 enum mark_rings_invited {

@@ -95,6 +95,13 @@ check attach-slices has attach "cat0 mark" "cat0/cat1 mark"
 check attach-again record again -p $! -d 0.5 --mark-categories 2
 again() { has again "cat1 mark" && ! grep -q cat0 again.events; }
 check switched again
+# A program that loads the library while all processes are recorded, of another user than root.
+later() {
+	"$PERFWIND" record --no-daemon -a --marks -F 9 -o later.pftrace -- \
+		"${USER_RUNS[@]}" env LD_PRELOAD="$O/libperfwind-marks.so" timeout 2 "$PROGRAMS/marks" loop >later.out 2>&1
+	"$PYTHON" "$INTEGRATION/marks_events.py" later.pftrace >later.events && has later "cat0 mark" "cat0/cat1 mark" || { cat later.out; return 1; }
+}
+if [ "$(id -u)" = 0 ]; then check loaded-later later; else skip loaded-later "recording all processes needs root"; fi
 sleep 60 &
 started $!
 not_loaded() { "$PERFWIND" record --no-daemon --marks -p "$!" -d 0.2 -o n.pftrace 2>&1 | grep -q "process $! has not loaded libperfwind-marks.so"; }

@@ -202,6 +202,121 @@ static void invited(void **state)
 	(void)close(fd);
 }
 
+/* Connects to the socket for programs that are loaded while a recording of all processes runs. */
+static int connect_hello(void)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int n = snprintf(address.sun_path, sizeof(address.sun_path), MARKS_ALL_SOCKET "%08x",
+			 (unsigned)geteuid());
+
+	address.sun_path[0] = 0;
+	assert_int_equal(connect(fd, (const struct sockaddr *)&address,
+				 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)n)),
+			 0);
+	return fd;
+}
+
+static void say(char byte, int what)
+{
+	int fd = connect_hello();
+
+	assert_int_equal(fd_message_send(fd, &byte, 1, &what, 1, 0), 1);
+	(void)close(fd);
+}
+
+/* The process that closes sockets may still have that of the last test.  false: another recording, or another run of this test. */
+static bool welcomes(struct mark_rings *rings)
+{
+	for (int i = 0; i < 500; i++) {
+		int r = mark_rings_welcome(rings);
+
+		if (r != -EADDRINUSE) {
+			assert_int_equal(r, 0);
+			return true;
+		}
+		(void)usleep(10000);
+	}
+	return false;
+}
+
+/* A program that is loaded later gets an invitation for its hello; it hands its ring over at the other socket. */
+static void welcome(void **state)
+{
+	struct mark_rings *rings = new_rings(), *others = new_rings();
+	struct seen s = {0};
+	int fd, pair[2];
+	struct marks_head *head = new_memory(&fd);
+
+	(void)state;
+	if (!welcomes(rings))
+		skip();
+	assert_int_equal(mark_rings_welcome(others), -EADDRINUSE);
+	assert_int_equal(pipe2(pair, O_CLOEXEC), 0);
+	say(MARKS_HELLO, fd);
+	turn(rings, &s);
+	turn(rings, &s);
+	assert_int_equal(head->mask, 5);
+	assert_int_equal(head->invitation, 1);
+	assert_string_equal(head->socket, strchr(mark_rings_environment(rings), '@'));
+	/* Found by its descriptor too: that is the same invitation. */
+	assert_int_equal(mark_rings_invite(rings, (uint32_t)getpid()), MARK_RINGS_INVITED);
+	assert_int_equal(head->invitation, 1);
+	assert_true(takes_part(rings, (uint32_t)getpid(), geteuid() + 1));
+	assert_int_equal(counts(rings).rejected, 0);
+	assert_int_equal(counts(rings).processes, 0);
+	/* What is no ring; a ring at the wrong socket, each way. */
+	say(MARKS_HELLO, pair[0]);
+	say(MARKS_BYTE, fd);
+	hand_over(rings, MARKS_HELLO, &fd, 1);
+	turn(rings, &s);
+	turn(rings, &s);
+	assert_int_equal(counts(rings).rejected, 3);
+	assert_int_equal(counts(rings).processes, 0);
+	hand_over(rings, MARKS_BYTE, &fd, 1);
+	put(head, (uint32_t)getpid());
+	turn(rings, &s);
+	turn(rings, &s);
+	assert_int_equal(s.marks, 1);
+	/* The other recording has the name when this one has ended. */
+	(void)mark_rings_free(rings);
+	for (int i = 0; i < 500 && others->hello_fd < 0; i++) {
+		others->renewed = 0;
+		turn(others, &s);
+		(void)usleep(10000);
+	}
+	assert_true(others->hello_fd >= 0);
+	(void)mark_rings_free(others);
+	(void)munmap(head, MARKS_BYTES);
+	(void)close(pair[0]);
+	(void)close(pair[1]);
+	(void)close(fd);
+}
+
+/* Connections without a message leave room for programs that take part already. */
+static void silent_hellos_are_bounded(void **state)
+{
+	struct mark_rings *rings = new_rings();
+	struct seen s = {0};
+	int fds[SILENT_HELLOS + 1], fd;
+
+	(void)state;
+	if (!welcomes(rings))
+		skip();
+	for (int i = 0; i <= SILENT_HELLOS; i++)
+		fds[i] = connect_hello();
+	turn(rings, &s);
+	assert_int_equal(rings->n_silent, SILENT_HELLOS);
+	assert_int_equal(counts(rings).rejected, 1);
+	fd = connect_to(rings);
+	turn(rings, &s);
+	assert_int_equal(rings->n_silent, SILENT_HELLOS + 1);
+	(void)mark_rings_free(rings);
+	for (int i = 0; i <= SILENT_HELLOS; i++)
+		(void)close(fds[i]);
+	(void)close(fd);
+}
+
 /* ---- the work of one turn ---- */
 
 enum { EACH = MARKS_RING_WORDS / MARKS_MARK_WORDS, ALL = EACH * MARKS_SLOTS };
@@ -444,11 +559,17 @@ static void reused_number(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_ring),	  cmocka_unit_test(no_ring),
-		cmocka_unit_test(invited),	  cmocka_unit_test(ended_flood),
-		cmocka_unit_test(unread_is_lost), cmocka_unit_test(exec_after_a_flood),
-		cmocka_unit_test(damage_is_work), cmocka_unit_test(forged_threads),
+		cmocka_unit_test(a_ring),
+		cmocka_unit_test(no_ring),
+		cmocka_unit_test(invited),
+		cmocka_unit_test(ended_flood),
+		cmocka_unit_test(unread_is_lost),
+		cmocka_unit_test(exec_after_a_flood),
+		cmocka_unit_test(damage_is_work),
+		cmocka_unit_test(forged_threads),
 		cmocka_unit_test(reused_number),
+		cmocka_unit_test(welcome),
+		cmocka_unit_test(silent_hellos_are_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

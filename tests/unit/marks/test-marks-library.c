@@ -133,6 +133,37 @@ static void only_the_user_and_root(void **state)
 	(void)close(listener);
 }
 
+/* At the start of a program: its ring goes to a recording of all processes, of root or of its user. */
+static void hello(void **state)
+{
+	/* No user has this number: no other test or recording is disturbed. */
+	uint32_t uid = 0x80000000u | (uint32_t)getpid();
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int n = snprintf(address.sun_path, sizeof(address.sun_path), MARKS_ALL_SOCKET "%08x", uid);
+	int ring = -1;
+
+	(void)state;
+	address.sun_path[0] = 0;
+	watch.sent = 0;
+	say_hello(uid); /* none is there */
+	assert_int_equal(bind(listener, (struct sockaddr *)&address,
+			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)n)),
+			 0);
+	assert_int_equal(listen(listener, 4), 0);
+	watch.peer = 12345;
+	say_hello(uid);
+	assert_int_equal(received(listener, NULL), 0);
+	watch.peer = 0;
+	say_hello(uid);
+	watch.peer = (uid_t)-1;
+	assert_int_equal(received(listener, &ring), 1);
+	assert_true(is_file(ring, ring_file));
+	assert_int_equal(watch.sent, 1);
+	(void)close(ring);
+	(void)close(listener);
+}
+
 /* Another user's connections fill the backlog: attempts end, and the next invitation begins with as many. */
 static void full_backlog(void **state)
 {
@@ -260,7 +291,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_the_user_and_root), cmocka_unit_test(full_backlog),
 		cmocka_unit_test(another_device),	  cmocka_unit_test(child),
-		cmocka_unit_test(child_of_a_handler),
+		cmocka_unit_test(child_of_a_handler),	  cmocka_unit_test(hello),
 	};
 
 	if (pipe2(watch.probe, O_CLOEXEC) < 0 || !fresh)
