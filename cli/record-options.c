@@ -357,9 +357,8 @@ static const struct option_def defs[] = {
 	FLAG("kernel-only", 0, kernel_only, "kernel code only"),
 	FLAG("idle", 0, idle, "keep samples of the idle task"),
 	NUMBER("stack-bytes", 0, OPTION_U32, "BYTES", stack_bytes, 65528,
-	       "how much of each stack is copied, at most 65528 (default: that;\nwith -a it "
-	       "adapts, "
-	       "from 16384)"),
+	       "how much of each stack is copied, at most 65528 (default: what\n99.9 % of the "
+	       "stacks on a CPU need)"),
 	CALL("mmap-pages", 'm', "PAGES", set_mmap_pages,
 	     "size of each CPU's ring, in pages or as 8M (default: chosen)"),
 	CHOICE("unwinder", "ENGINE", unwinder, unwinder_names,

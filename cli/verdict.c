@@ -106,7 +106,8 @@ static void print_losses(const struct session_summary *s, FILE *out)
 	if (a->throttled_ns)
 		fprintf(out, ", throttled for %.2f s", (double)a->throttled_ns / 1e9);
 	for (int i = 1; i < SKIP_COUNT; i++) {
-		if (a->skipped[i] && i != SKIP_THINNED)
+		/* what is double is in another sample */
+		if (a->skipped[i] && i != SKIP_THINNED && i != SKIP_DOUBLE)
 			fprintf(out, "; %s skipped (%s)", text_count(a->skipped[i], n),
 				skip_reason_name((enum skip_reason)i));
 	}
@@ -120,8 +121,8 @@ static void print_losses(const struct session_summary *s, FILE *out)
 static void print_short_lived(const struct session_summary *s, FILE *out)
 {
 	if (s->used_s > SHORT_S && !s->user_only && s->cpu_accounted >= 0 &&
-	    s->cpu_accounted < SHORT_SEEN && !lost_samples(s) && !account_skipped(&s->account) &&
-	    !s->account.waits)
+	    s->cpu_accounted < SHORT_SEEN && !lost_samples(s) &&
+	    account_skipped(&s->account) == s->account.skipped[SKIP_DOUBLE] && !s->account.waits)
 		fprintf(out,
 			"  short    %.3f s of CPU time were used and little of it was seen; hint: "
 			"of "

@@ -68,23 +68,6 @@ int perf_source_read_group(const struct perf_source *source, size_t index, uint6
 	return 0;
 }
 
-/* Of the events of @group that sample, one after the other: the leader, and the one that wakes at once. */
-static int read_both(const struct perf_source *source, const struct source_group *group,
-		     struct source_count *ret_count)
-{
-	struct source_count soon = {0};
-	int r = source_count_read(source, group->fds[0], ret_count);
-
-	if (r >= 0 && group->fds[FD_SOON] >= 0)
-		r = source_count_read(source, group->fds[FD_SOON], &soon);
-	if (r < 0)
-		return trace(r);
-	ret_count->value += soon.value;
-	ret_count->running_ns += soon.running_ns;
-	ret_count->lost += soon.lost;
-	return 0;
-}
-
 int perf_source_lost(const struct perf_source *source, size_t index, uint64_t *ret_lost)
 {
 	uint64_t sum = 0;
@@ -93,13 +76,13 @@ int perf_source_lost(const struct perf_source *source, size_t index, uint64_t *r
 		return fail(-EINVAL);
 	sum = source->cpus[index].closed.lost;
 	for (size_t t = 0; t < source->n_tasks; t++) {
-		const struct source_group *group = &source->tasks[t].groups[index];
+		const struct source_task *task = &source->tasks[t];
 		struct source_count count;
 		int r;
 
-		if (group->fds[0] < 0)
+		if (task->groups[index].fds[0] < 0)
 			continue;
-		r = read_both(source, group, &count);
+		r = source_turns_read(source, task, index, &count);
 		if (r < 0)
 			return trace(r);
 		sum += count.lost;
@@ -178,7 +161,7 @@ static int count_task(const struct perf_source *source, const struct source_task
 	for (size_t i = 0; i < source->n_cpus; i++) {
 		if (task->groups[i].fds[0] < 0)
 			continue;
-		r = read_both(source, &task->groups[i], &count);
+		r = source_turns_read(source, task, i, &count);
 		if (r >= 0)
 			r = source_sideband_lost(source, task->groups[i].sideband, &lost);
 		if (r < 0)
@@ -323,11 +306,11 @@ int perf_source_set_stack_bytes(struct perf_source *source, uint32_t cpu, uint32
 {
 	size_t index = source_cpu_index(source, cpu);
 
-	if (source->options.tasks)
-		return fail(-EOPNOTSUPP);
 	if (index == source->n_cpus || !source->options.stack_bytes || bytes == 0 ||
 	    bytes > 65528 || bytes % 8)
 		return fail(-EINVAL);
+	if (source->options.tasks)
+		return source_turns_set_bytes(source, index, bytes);
 	if (source->cpus[index].stack_bytes == bytes)
 		return 0;
 	return trace(source_replace(source, index, bytes));
@@ -345,7 +328,6 @@ bool perf_source_is_double(const struct perf_source *source, uint32_t ring, uint
 {
 	const struct source_cpu *cpu;
 	bool known = false;
-	uint64_t soon;
 
 	if (ring >= source->n_rings)
 		return false;
@@ -353,7 +335,7 @@ bool perf_source_is_double(const struct perf_source *source, uint32_t ring, uint
 	if (!cpu->n_spans || time < cpu->spans[0].from)
 		return false;
 	if (source->options.tasks)
-		id = table_get(&source->soon_ids, id, &soon) ? SPAN_SOON : SPAN_LEADER;
+		id = source_turn_of(source, id);
 	for (size_t i = cpu->n_spans; i-- > 0;) {
 		if (cpu->spans[i].id != id)
 			continue;
@@ -361,5 +343,6 @@ bool perf_source_is_double(const struct perf_source *source, uint32_t ring, uint
 			return false;
 		known = true;
 	}
-	return known;
+	/* An event of tasks that was never the one that samples: it was about to be. */
+	return known || source->options.tasks;
 }

@@ -26,17 +26,31 @@ enum {
 	FD_WAKING,
 	FD_WAKER,
 	FD_WATCH,
-	FD_SOON,
+	FD_SOON, /* from here on: source-turns.c */
+	FD_MIDDLE,
+	FD_SMALL,
 	FDS
 };
 
-enum { SPAN_LEADER = 1, SPAN_SOON };
+/* An index of source_group.fds in place of an event's id, for the events of all tasks. */
+enum { SPAN_TASKS = 1 };
+
+/* An event of tasks is to take the place of another one, or has just done so. */
+enum turn_state { TURN_SETTLED, TURN_BOTH, TURN_REPEAT };
+
+/* What an event has counted. */
+struct source_count {
+	uint64_t value, enabled_ns, running_ns, lost;
+};
 
 struct source_group {
 	int fds[FDS]; /* leader first; -1: the CPU has no such counter */
 	int sideband;
-	bool soon;   /* fds[FD_SOON] samples, in place of the leader */
-	uint64_t id; /* of the leader */
+	uint8_t turn;		   /* fds[turn] samples: 0, or one of FD_SOON ... */
+	uint64_t id;		   /* of the leader */
+	struct source_count first; /* TURN_BOTH: of the next one, when it was enabled */
+	struct source_count
+		twice; /* by events that ran while another one's samples were the good ones */
 };
 
 struct source_task {
@@ -45,21 +59,19 @@ struct source_task {
 	struct source_group *groups;
 };
 
-/* What an event has counted. */
-struct source_count {
-	uint64_t value, enabled_ns, running_ns, lost;
-};
-
 struct source_cpu {
 	uint32_t cpu;
 	uint32_t stack_bytes;
 	bool soon;		    /* samples wake the reader at once */
+	enum turn_state state;	    /* tasks */
+	uint8_t turn, next, before; /* of source_group.fds; TURN_BOTH: next; TURN_REPEAT: before */
+	uint64_t settle_at;	    /* CLOCK_MONOTONIC */
 	bool counted, dead;	    /* enabled_ns is known; it stands still (source-hotplug.c) */
 	uint64_t enabled_ns;	    /* of the leader, when the counts were read last */
 	uint64_t sideband_lost;	    /* of sideband events that were replaced */
 	struct source_count closed; /* of events that were replaced; value: scaled */
 	/* A sample of event id is good within [from, until): the others of that time are doubles.
-	 * tasks: id is SPAN_*, for the events of all tasks. */
+	 * tasks: id is SPAN_TASKS + index, for the events of all tasks. */
 	struct {
 		uint64_t id, from, until;
 	} spans[SOURCE_SPANS];
@@ -86,14 +98,16 @@ struct perf_source {
 	struct table tid_of_id,
 		added;		 /* tasks: event id -> thread it was opened for; those threads */
 	struct table switch_ids; /* event id -> 1 */
-	struct table soon_ids;	 /* tasks: event id -> 1 */
+	struct table turn_ids;	 /* tasks: event id -> SPAN_TASKS + index; not of leaders */
 	bool samples_switches, samples_wakers, thin;
 	bool wakings_wide; /* tasks: wake-ups are events of CPUs, in the first task's groups */
 	size_t n_watches;  /* open, of all tasks */
 	bool unwatched;	   /* a task has none */
-	size_t n_soon;	   /* events that wake at once, of all tasks */
-	bool unsoon;	   /* a task has none */
-	bool settled;	   /* the ladder has been walked: layouts are fixed */
+	size_t n_turns[FDS - FD_SOON]; /* open, of all tasks */
+	bool no_turn[FDS - FD_SOON];   /* a task has none */
+	uint32_t turns_used;	       /* bits: have ever been enabled */
+	size_t n_settling;	       /* CPUs */
+	bool settled;		       /* the ladder has been walked: layouts are fixed */
 	bool user_only, enabled, held; /* held: no sampling */
 	uint64_t ring_bytes, sideband_bytes;
 	const struct perf_spec *failed; /* the event that the last open stumbled over */
@@ -110,6 +124,7 @@ struct source_answer {
 /* source.c */
 void source_group_init(struct source_group *group);
 void source_group_deinit(struct source_group *group);
+void source_attach_program(const struct perf_source *source, int fd);
 /* Leader and followers on cpus[@cpu_index], disabled. */
 int source_group_open(struct perf_source *source, pid_t tid, size_t cpu_index, uint32_t stack_bytes,
 		      struct source_group *group);
@@ -139,8 +154,16 @@ void source_watch_open(struct perf_source *source, const struct source_task *tas
 /* How many events there may be for each of these uses, besides what a recording needs. */
 size_t source_most_extra(void);
 
-/* source-soon.c: after the rings.  A refusal is no failure. */
-void source_soon_open(struct perf_source *source, struct source_task *task);
+/* source-turns.c.  After the rings; a refusal is no failure. */
+void source_turns_open(struct perf_source *source, struct source_task *task);
+/* No change is in progress any more: the events are about to be disabled. */
+void source_turns_stop(struct perf_source *source);
+/* Of all events of @group that have sampled, as if one had. */
+int source_turns_read(const struct perf_source *source, const struct source_task *task,
+		      size_t cpu_index, struct source_count *ret_count);
+int source_turns_set_bytes(struct perf_source *source, size_t cpu_index, uint32_t bytes);
+/* tasks: SPAN_TASKS + the index of the event @id. */
+uint64_t source_turn_of(const struct perf_source *source, uint64_t id);
 /* source-hotplug.c: the counts of a CPU's leader were read. */
 void source_hotplug_look(const struct perf_source *source, struct source_cpu *cpu,
 			 uint64_t enabled_ns);

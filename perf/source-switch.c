@@ -154,7 +154,7 @@ int source_switch_request(const struct perf_source *source, const struct source_
 			  bool sideband, unsigned long request)
 {
 	const int *fds = group->fds;
-	const int sampling[] = {fds[group->soon ? FD_SOON : 0], fds[FD_SWITCH + source->thin],
+	const int sampling[] = {fds[group->turn], fds[FD_SWITCH + source->thin],
 				source->thin ? -1 : fds[FD_WAKER]};
 	const int others[] = {group->sideband, fds[FD_WAKING]};
 	size_t n = sideband ? ARRAY_SIZE(others) : ARRAY_SIZE(sampling);

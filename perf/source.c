@@ -374,7 +374,7 @@ static int open_event(struct perf_source *source, struct perf_event_attr *attr,
 }
 
 /* Tracepoints and probes take programs of another type: their samples go without. */
-static void attach_program(struct perf_source *source, int fd)
+void source_attach_program(const struct perf_source *source, int fd)
 {
 	const struct at_sample *at = source->options.at_sample;
 
@@ -406,7 +406,7 @@ static int open_members(struct perf_source *source, pid_t tid, size_t cpu_index,
 	source->failed = NULL;
 	if (ioctl(group->fds[0], PERF_EVENT_IOC_ID, &group->id) < 0)
 		return fail(-errno);
-	attach_program(source, group->fds[0]);
+	source_attach_program(source, group->fds[0]);
 	return source_switch_open(source, tid, cpu_index, group);
 }
 
@@ -684,7 +684,7 @@ static int join(struct perf_source *source, struct source_task *task,
 	}
 	r = send_to_rings(source, task);
 	source_watch_open(source, task);
-	source_soon_open(source, task);
+	source_turns_open(source, task);
 	if (r >= 0)
 		r = make_room(source);
 	if (r >= 0)
@@ -860,7 +860,7 @@ struct perf_source *perf_source_free(struct perf_source *source)
 	table_deinit(&source->tid_of_id);
 	table_deinit(&source->added);
 	table_deinit(&source->switch_ids);
-	table_deinit(&source->soon_ids);
+	table_deinit(&source->turn_ids);
 	perf_spec_deinit(&source->options.leader);
 	for (size_t i = 0; i < PERF_MAX_FOLLOWERS; i++)
 		perf_spec_deinit(&source->options.followers[i]);
@@ -965,6 +965,7 @@ int perf_source_enable(struct perf_source *source)
 
 int perf_source_disable(struct perf_source *source)
 {
+	source_turns_stop(source);
 	source->enabled = false;
 	return trace(source_switch_all(source, false, false));
 }

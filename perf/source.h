@@ -49,6 +49,7 @@ struct perf_options {
 	bool alone;		  /* tasks: follow neither */
 	bool watch;		  /* tasks: for perf_source_watch(); not with `switches` */
 	bool soon; /* for perf_source_read_soon(); not with followers, `switches`, `poll`, nor a program at the samples */
+	bool sizes; /* tasks: for perf_source_set_stack_bytes(); not with followers, `switches` */
 	bool enable_on_exec;  /* tasks: the (one) task is a child that has not run exec yet */
 	uint64_t ring_bytes;  /* of one sampling ring; 0: at least 250 ms at the asked rate and
 				     stack_bytes */
@@ -191,11 +192,14 @@ int perf_source_lost(const struct perf_source *source, size_t index, uint64_t *r
 int perf_source_read_group(const struct perf_source *source, size_t index, uint64_t *ret_counts,
 			   size_t *ret_n, uint32_t *ret_cpu);
 
-/* machine only: a second event with another copy size takes over on one CPU (same ring): the new one
- * is enabled before the old is disabled, and counts and losses of the old are added up.
- * perf_source_is_double() identifies doubles.  -EOPNOTSUPP for tasks (inherited events cannot be
- * replaced). */
+/* Another copy size on one CPU, without a hole: both events run for a moment, counts and losses are added up, and
+ * perf_source_is_double() identifies doubles.
+ * machine: at once, any size.  tasks, with options.sizes: options.stack_bytes, PERF_MIDDLE_BYTES or PERF_SMALL_BYTES, by
+ * perf_source_settle() some time later.  -EOPNOTSUPP: the size cannot be changed; -EAGAIN: not now. */
+enum { PERF_MIDDLE_BYTES = 16384, PERF_SMALL_BYTES = 4096 };
 int perf_source_set_stack_bytes(struct perf_source *source, uint32_t cpu, uint32_t bytes);
+/* tasks: goes on with changes that are due; about each 100 ms.  Has a copy size changed? */
+bool perf_source_settle(struct perf_source *source);
 uint32_t perf_source_stack_bytes(const struct perf_source *source, uint32_t cpu);
 bool perf_source_is_double(const struct perf_source *source, uint32_t ring, uint64_t id,
 			   uint64_t time);

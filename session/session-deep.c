@@ -100,12 +100,21 @@ bool session_deep_tick(struct session *s, uint64_t now)
 	return true;
 }
 
+/* A smaller copy is made larger (session-adapt.c) where more than a few stacks go on beyond it. */
+static bool reads_soon(const struct session *s, uint32_t copy)
+{
+	const struct perf_options *o = perf_source_options(s->source);
+
+	return !o->tasks || copy >= o->stack_bytes;
+}
+
 void session_deep_learn(struct session *s, const struct outcome *o)
 {
 	bool beyond = o->stack_used > o->info.full_copy ||
 		      (o->result == UW_CUT && o->reason != UW_TOO_DEEP);
 
-	if (o->info.full_copy && beyond && o->info.stack_len == o->info.full_copy)
+	if (o->info.full_copy && beyond && o->info.stack_len == o->info.full_copy &&
+	    reads_soon(s, o->info.full_copy))
 		read_soon(s, o->info.cpu);
 	if (session_deep(s) && o->info.full_copy && !o->skipped && o->info.space)
 		deep_learn(session_deep(s), o->info.tid, o->stack_used, o->info.full_copy,

@@ -152,7 +152,7 @@ struct session {
 	struct perf_counts counts; /* final once stopped */
 	uint64_t counts_due;	   /* CLOCK_MONOTONIC: the next read of the counts */
 	uint64_t answers_before[HOOK_VERDICTS]; /* consent_counts() at the start */
-	struct adapt *adapt;			/* by CPU index in own order; machine only */
+	struct adapt *adapt;			/* by CPU index of the source */
 	size_t n_adapt;
 	/* modules that could not be read, to be tried again through another process */
 	struct session_retry {
@@ -182,6 +182,13 @@ void session_script_answer(struct session *s, const struct load_answer *a);
 void session_deep_begin(struct session *s);
 /* How much of its stack the thread of a sample needs. */
 void session_deep_learn(struct session *s, const struct outcome *o);
+
+/* session-adapt.c */
+/* No size of stack copies was requested, and it may change while the session runs. */
+bool session_may_choose_copies(const struct session_options *options);
+int session_adapt_start(struct session *s);
+void session_adapt_count(struct session *s, const struct outcome *o);
+void session_adapt_tick(struct session *s);
 /* May samples of stacks beyond their copies wake main at once? */
 bool session_may_read_soon(const struct session_options *options);
 /* Each tick; true: the usual work of a tick is due, too. */

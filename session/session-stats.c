@@ -515,30 +515,6 @@ static int clear_caches(struct session *s)
 	return 0;
 }
 
-static int adapt_stacks(struct session *s)
-{
-	struct reader_stack_use use[1024];
-	size_t n;
-
-	if (!s->n_adapt)
-		return 0;
-	n = reader_stack_use(s->reader, use, ARRAY_SIZE(use));
-	for (size_t i = 0; i < n && i < s->n_adapt; i++) {
-		uint32_t before = s->adapt[i].bytes;
-		uint32_t after =
-			adapt_step(&s->adapt[i], use[i].samples, use[i].full, use[i].over_half);
-
-		if (after == before)
-			continue;
-		log_verbose("cpu %u: stack copies of %u bytes (were %u)", use[i].cpu, after,
-			    before);
-		if (perf_source_set_stack_bytes(s->source, use[i].cpu, after) < 0)
-			s->adapt[i].bytes = before;
-		session_deep_begin(s);
-	}
-	return 0;
-}
-
 static void cpu_back(void *session, uint32_t cpu)
 {
 	struct session *s = session;
@@ -582,8 +558,6 @@ int session_second(struct session *s)
 	process_table_release_ended(s->processes);
 	if (r >= 0)
 		r = session_retry(s);
-	if (r >= 0 && s->state == SESSION_RUNNING)
-		r = adapt_stacks(s);
 	if (r >= 0)
 		r = session_keep_memory_small(s);
 	if (r >= 0)

@@ -119,6 +119,8 @@ static void perf_options_of(struct session *s, struct perf_options *o, bool task
 		/* In a daemon descriptors of tasks are counted by user. */
 		.soon = copies && !(tasks && (s->own.wanted || so->shared)) &&
 			session_may_read_soon(so),
+		.sizes = tasks && copies && !s->own.wanted && !so->shared && so->n_specs == 1 &&
+			 so->engine == UW_ENGINE_NATIVE && session_may_choose_copies(so),
 		.poll = so->poll_ms != 0,
 		.ignore_open_failure = so->ignore_open_failure,
 		.children = so->children,

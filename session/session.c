@@ -251,6 +251,7 @@ static int take_outcome(struct session *s, const struct outcome *o)
 	case OUTCOME_SAMPLE:
 		reader_answered(s->reader, &o->info);
 		session_deep_learn(s, o);
+		session_adapt_count(s, o);
 		r = session_waits_outcome(s, o);
 		return r < 0 ? trace(r) : session_marks_sample(s, &o->info);
 	case OUTCOME_WANT_MODULE:
@@ -543,6 +544,7 @@ static void session_tick(struct session *s)
 		return;
 	if (s->state == SESSION_READY || s->state == SESSION_DONE)
 		return;
+	session_adapt_tick(s);
 	r = reader_consent_tick(s->reader);
 	if (r >= 0 && s->state == SESSION_RUNNING)
 		r = session_own_turn(s);
@@ -820,20 +822,6 @@ static int make_stages(struct session *s)
 	return r < 0 ? trace(r) : 0;
 }
 
-static int start_adapting(struct session *s)
-{
-	if ((!s->options.machine && !s->stood_in) || s->options.stack_bytes || s->waits ||
-	    !perf_source_options(s->source)->stack_bytes)
-		return 0;
-	s->adapt = calloc(s->options.n_cpus, sizeof(*s->adapt));
-	if (!s->adapt)
-		return fail(-ENOMEM);
-	s->n_adapt = s->options.n_cpus;
-	for (size_t i = 0; i < s->n_adapt; i++)
-		s->adapt[i].bytes = ADAPT_FIRST;
-	return 0;
-}
-
 /* Adds the rings, the waker and the tick to the loop. */
 static int join_loop(struct session *s)
 {
@@ -889,7 +877,7 @@ static int session_make(struct session *s, char *error, size_t error_size)
 	if (r >= 0)
 		r = make_stages(s);
 	if (r >= 0)
-		r = start_adapting(s);
+		r = session_adapt_start(s);
 	if (r >= 0)
 		r = join_loop(s);
 	return r < 0 ? trace(r) : 0;

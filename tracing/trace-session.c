@@ -985,7 +985,8 @@ void trace_session_summary(struct trace_session *t, struct trace_session_summary
 		left_out = one.account.skipped[SKIP_NOT_IN_SCOPE] +
 			   one.account.skipped[SKIP_NOT_ALLOWED];
 		s.out_of_scope += left_out;
-		s.skipped += account_skipped(&one.account) - left_out;
+		s.skipped += account_skipped(&one.account) - left_out -
+			     one.account.skipped[SKIP_DOUBLE];
 		s.lost += one.counts.lost_samples;
 	}
 	for (size_t i = 0; i < t->n_buffers; i++) {

@@ -1,24 +1,45 @@
 /* adapt.c - the size of stack copies (adapt.h). */
 #include "session/pipeline/adapt.h"
 
-enum { ENOUGH = 50 }; /* fewer samples are no evidence */
+#include <string.h>
 
-uint32_t adapt_step(struct adapt *adapt, uint64_t samples, uint64_t full, uint64_t over_half)
+enum { PATIENCE_MAX = 6 };
+
+static const uint32_t sizes[ADAPT_SIZES] = {ADAPT_MIN, 8192, 16384, 32768, ADAPT_MAX};
+
+static bool is_enough(const struct adapt *adapt, size_t i)
 {
-	if (samples < ENOUGH)
-		return adapt->bytes;
-	if (full * 100 > samples) {
-		/* Stacks are cut for as long as the size is too small. */
-		uint64_t times = full * 10 > samples ? 4 : 2;
+	return (uint64_t)adapt->over[i] * 1000 <= adapt->samples;
+}
 
-		adapt->quiet = 0;
-		adapt->bytes = (uint32_t)min_u64(adapt->bytes * times, ADAPT_MAX);
-		return adapt->bytes;
+static void decide(struct adapt *adapt, bool wider)
+{
+	uint32_t bytes = ADAPT_MAX;
+
+	for (size_t i = ADAPT_SIZES; i-- > 0;)
+		if (i % adapt->stride == 0 && is_enough(adapt, i))
+			bytes = sizes[i];
+	if (wider || bytes < adapt->bytes)
+		adapt->bytes = bytes;
+	if (wider && adapt->patience < PATIENCE_MAX)
+		adapt->patience++;
+	adapt->samples = 0;
+	memset(adapt->over, 0, sizeof(adapt->over));
+}
+
+uint32_t adapt_count(struct adapt *adapt, uint64_t need)
+{
+	bool enough = true;
+
+	adapt->samples++;
+	for (size_t i = 0; i < ADAPT_SIZES; i++) {
+		adapt->over[i] += need > sizes[i];
+		if (sizes[i] == adapt->bytes)
+			enough = adapt->bytes == ADAPT_MAX || is_enough(adapt, i);
 	}
-	adapt->quiet = over_half * 1000 < samples ? adapt->quiet + 1 : 0;
-	if (adapt->quiet >= ADAPT_QUIET_SECONDS && adapt->bytes > ADAPT_FIRST) {
-		adapt->quiet = 0;
-		adapt->bytes = adapt->bytes == ADAPT_MAX ? 32768 : adapt->bytes / 2;
-	}
+	if (!enough && adapt->samples >= ADAPT_FEW)
+		decide(adapt, true);
+	else if (adapt->samples >= (uint32_t)ADAPT_MANY << adapt->patience)
+		decide(adapt, false);
 	return adapt->bytes;
 }

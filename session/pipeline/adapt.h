@@ -1,18 +1,28 @@
-/* adapt.h - the size of stack copies on one CPU, from counts.  Thread: main.
+/* adapt.h - the size of stack copies on one CPU, from what its stacks needed.  Thread: main.
  *
- * Doubled when more than 1 % of a second's copies filled their room (those stacks are cut, or
- * nearly so), and multiplied by four when more than 10 % did.  Halved when for ten seconds less
- * than 0.1 % needed more than half of the room.  Powers of two from 16 KiB, at most 65,528. */
+ * The smallest size that is enough for 99.9 % of the stacks.  Wider as soon as more than 0.1 % of ADAPT_FEW or more samples
+ * went beyond it.  Narrower after ADAPT_MANY samples of which at most 0.1 % needed more; after each step back twice as
+ * many are required. */
 #pragma once
 
 #include "base/util.h"
 
-enum { ADAPT_FIRST = 16384, ADAPT_MAX = 65528, ADAPT_QUIET_SECONDS = 10 };
-
-struct adapt {
-	uint32_t bytes;
-	uint32_t quiet; /* consecutive seconds for which half would have sufficed */
+enum {
+	ADAPT_FIRST = 16384,
+	ADAPT_MIN = 4096,
+	ADAPT_MAX = 65528,
+	ADAPT_FEW = 50,
+	ADAPT_MANY = 1000,
+	ADAPT_SIZES = 5, /* 4, 8, 16, 32, 64 KiB (65,528 bytes) */
 };
 
-/* Counts of one second on one CPU -> the next size (adapt->bytes, also returned). */
-uint32_t adapt_step(struct adapt *adapt, uint64_t samples, uint64_t full, uint64_t over_half);
+struct adapt {
+	uint32_t bytes;	  /* the size to use; one of the sizes */
+	uint8_t stride;	  /* 1: all sizes; 2: 4, 16 and 64 KiB */
+	uint8_t patience; /* ADAPT_MANY << patience samples */
+	uint32_t samples,
+		over[ADAPT_SIZES]; /* since the last decision; samples that needed more than the size */
+};
+
+/* A stack needed @need bytes of its copy, or more than there were.  Returns adapt->bytes. */
+uint32_t adapt_count(struct adapt *adapt, uint64_t need);

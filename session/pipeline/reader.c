@@ -30,7 +30,6 @@ struct cpu_state {
 	uint64_t count;	       /* running sum of weights */
 	uint64_t lost;	       /* samples, by LOST records */
 	uint64_t throttled_at; /* 0: not throttled */
-	struct reader_stack_use use;
 };
 
 struct reader {
@@ -611,16 +610,6 @@ static void fill_entry(const struct reader *rd, struct entry *e, const struct me
 		e->info.followers[i - 1] = s->counts[i];
 }
 
-static void count_use(struct reader *rd, const struct entry *e, const struct merge_item *item,
-		      const struct record_sample *s)
-{
-	struct reader_stack_use *use = &rd->cpus[item->ring].use;
-
-	use->samples += s->stack_room != 0;
-	use->full += s->stack_room && e->stack_full;
-	use->over_half += s->stack_len > s->stack_room / 2;
-}
-
 /* The mappings to unwind with; NULL while they are being read (the sample will wait). */
 static int attach_space(struct reader *rd, struct entry *e, struct process *process)
 {
@@ -698,7 +687,6 @@ static int send_sample(struct reader *rd, struct entry *e, const struct merge_it
 	e->undecided = user && scope_of(&rd->scope, process) == PROCESS_UNDECIDED;
 	e->user_state = user && has_user_part(rd, e);
 	e->check_chain = true;
-	count_use(rd, e, item, s);
 	deep_entry_attach(rd->c.deep, s, e);
 	rd->c.account->deep += e->deep;
 	python_entry_attach(rd->c.python, e);
@@ -896,22 +884,6 @@ void reader_end_throttles(struct reader *rd)
 void reader_answered(struct reader *rd, const struct sample_info *info)
 {
 	rd->scope.enqueued_bytes -= info->stack_len;
-}
-
-size_t reader_stack_use(struct reader *rd, struct reader_stack_use *ret, size_t max)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < rd->n_rings && n < max; i++) {
-		const struct perf_ring *ring = perf_source_ring(rd->c.source, i);
-
-		if (ring->sideband)
-			continue;
-		ret[n] = rd->cpus[i].use;
-		ret[n++].cpu = ring->cpu;
-		rd->cpus[i].use = (struct reader_stack_use){0};
-	}
-	return n;
 }
 
 void reader_consent_counts(const struct reader *rd, struct reader_consent_counts *ret_counts)

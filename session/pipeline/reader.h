@@ -131,13 +131,6 @@ int reader_control(struct reader *reader, enum entry_kind kind, struct uw_module
 void reader_ask_stacks(struct reader *reader, uint64_t before);
 /* The running sum of weights of @cpu, which waits add to. */
 uint64_t *reader_cpu_count(struct reader *reader, uint32_t cpu);
-/* Stack copies since the last call, by CPU, to choose the copy size (adapt.h). */
-struct reader_stack_use {
-	uint32_t cpu;
-	uint64_t samples, full; /* full: dyn_size reached the room */
-	uint64_t over_half;	/* dyn_size over half of the room */
-};
 /* Each THIN_WINDOW_MS: how many samples may be taken until the next call (UINT64_MAX: all).  Fewer are taken where a
  * ring is more than half full and several processes share it: then a process with more than its part is thinned (thin.h). */
 void reader_thin(struct reader *reader, uint64_t allowed);
-size_t reader_stack_use(struct reader *reader, struct reader_stack_use *ret, size_t max);
