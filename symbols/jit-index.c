@@ -105,6 +105,7 @@ int jit_index_new(const struct jit_index *from, struct jit_index **ret_index)
 	index->n = from->n;
 	index->n_lines = from->n_lines;
 	index->pool_len = from->pool_len;
+	index->until = from->until;
 	if (index->n)
 		qsort(index->codes, index->n, sizeof(*index->codes), by_start);
 	r = make_reach(index);
@@ -184,6 +185,7 @@ void jit_index_pack(const struct jit_index *index, struct packer *to)
 	packer_block(to, index->codes, index->n * sizeof(*index->codes));
 	packer_block(to, index->lines, index->n_lines * sizeof(*index->lines));
 	packer_block(to, index->pool, index->pool_len);
+	packer_u64(to, index->until);
 }
 
 static int unpack_block(struct cursor *from, size_t size, void **ret_data, size_t *ret_n)
@@ -229,7 +231,8 @@ int jit_index_unpack(struct cursor *from, struct jit_index **ret_index)
 				 &index->n_lines);
 	if (r >= 0)
 		r = unpack_block(from, 1, (void **)&index->pool, &index->pool_len);
-	if (r >= 0 && !is_sound(index))
+	index->until = cursor_u64(from);
+	if (r >= 0 && (from->bad || !is_sound(index)))
 		r = fail(-EBADMSG);
 	if (r >= 0)
 		r = make_reach(index);

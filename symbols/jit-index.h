@@ -32,6 +32,8 @@ struct jit_index {
 	char *pool;
 	size_t pool_len;
 	bool overlaps; /* some codes share addresses */
+	uint64_t
+		until; /* CLOCK_MONOTONIC ns: later code may be written already; UINT64_MAX: it is all here */
 };
 
 /* The kind of JIT code, by its name. */

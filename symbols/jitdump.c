@@ -53,6 +53,7 @@ struct jitdump {
 	uint64_t device, inode, file_size;
 	uint64_t at; /* of the first record that was not read */
 	uint64_t records;
+	uint64_t last_time; /* of the last record */
 	bool other_clock;
 	struct buffer codes, extras, lines, pool, cfi;
 	struct table latest; /* address -> number of the code that is there */
@@ -374,6 +375,7 @@ static int read_more(struct jitdump **dump, int fd)
 	before = d->at;
 	for (; d->records < RECORDS_MAX && read_record(fd, d->at, d->file_size, &record);
 	     d->at += record.size, d->records++) {
+		d->last_time = record.time;
 		r = take_record(d, fd, &record);
 		if (r < 0) {
 			*dump = jitdump_free(d);
@@ -392,6 +394,9 @@ static int symbols_of(const struct jitdump *dump, struct uw_symbols **ret_symbol
 		.n_lines = dump->lines.len / sizeof(struct jit_line),
 		.pool = (char *)dump->pool.data,
 		.pool_len = dump->pool.len,
+		/* A part of a record at the end: the runtime writes large pieces, and has the rest in its memory. */
+		.until = dump->at == dump->file_size || dump->other_clock ? UINT64_MAX
+									  : dump->last_time,
 	};
 	struct jit_index *index = NULL;
 	int r = jit_index_new(&from, &index);

@@ -659,6 +659,12 @@ bool uw_module_symbols_overlap(const struct uw_module *module)
 	       uw_symbols_overlap(module->symbols);
 }
 
+uint64_t uw_module_symbols_until(const struct uw_module *module)
+{
+	return uw_module_symbol_state(module) == UW_MODULE_READY ? uw_symbols_until(module->symbols)
+								 : UINT64_MAX;
+}
+
 bool uw_module_has_symbols(const struct uw_module *module)
 {
 	return uw_module_symbol_state(module) == UW_MODULE_READY &&

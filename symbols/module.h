@@ -234,6 +234,9 @@ bool uw_module_symbol_at(const struct uw_module *module, uint64_t vaddr, uint64_
 			 struct uw_symbol *ret_symbol);
 /* Has a jitdump shown that memory is used again?  Main. */
 bool uw_module_symbols_overlap(const struct uw_module *module);
+/* Until when a jitdump was written at its last reading, CLOCK_MONOTONIC ns: the runtime keeps later records in its memory.  UINT64_MAX:
+ * until the reading.  Main. */
+uint64_t uw_module_symbols_until(const struct uw_module *module);
 /* Are there symbols at all beyond .dynsym? (for "modules without symbols") */
 bool uw_module_has_symbols(const struct uw_module *module);
 

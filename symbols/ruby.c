@@ -17,6 +17,7 @@
  *     [6 words: of 54 positions, 9 a word, the number of places up to each in 7 bits]
  *     then of 512 positions each: [number before u32][pad][numbers of 7 further words, 9 bits each][8 words of bits] */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -33,6 +34,8 @@ enum {
 	DWARF_R14 = 14,
 	DWARF_R15 = 15,
 	TYPE_MASK = 0x1f, /* RBasic.flags; T_* of value_type.h */
+	T_CLASS = 2,
+	T_MODULE = 3,
 	T_STRING = 5,
 	T_ARRAY = 7,
 	T_IMEMO = 0x1a,
@@ -50,7 +53,18 @@ enum {
 	LABEL = 80,
 	FIRST_LINE = 88,
 	METHOD_ID = 24, /* in a method entry: called_id */
-	THREAD = 40,	/* image.h */
+	OWNER = 32,
+	KLASS = 8,	  /* of an object */
+	CLASS_REST = 24,  /* of a class: up to 3.1 a pointer to the rest, then the rest itself */
+	CLASS_WORDS = 17, /* of the rest, in a slot of 160 bytes */
+	CLASS_VALUES = 4, /* 3.2: that many of an array are looked at */
+	IVARS = 8,	  /* in the rest: a table of values */
+	IVARS_BOUND = 40, /* in a table: entries used; entries, of hash, key and value */
+	IVARS_ENTRIES = 48,
+	IVARS_MAX = 64,
+	IVAR_BYTES = 24,
+	IVAR_VALUE = 16,
+	THREAD = 40, /* image.h */
 	NEXT_THREAD = 0,
 	THREAD_VM = 32, /* in a thread */
 	INNERMOST = 16,
@@ -367,15 +381,89 @@ static uint64_t find_ids(struct vm_memory *m, const struct version *v, uint64_t 
 	return 0;
 }
 
-/* @script->names is the array, once it is found. */
+/* ---- names of classes ----
+ *
+ * The name of a class is a string among its values: up to 3.1 in a table of them (st.h), in 3.2 in an array, later in the class itself.
+ * A singleton class has none, but its object there, the one that has it for class. */
+
+/* The value at number @i of @class; 0: none. */
+static uint64_t class_value(struct vm_memory *m, const struct version *v, uint64_t class,
+			    uint32_t i)
+{
+	uint64_t rest = class + CLASS_REST, table;
+
+	if (v->version == 0x302)
+		return i < CLASS_VALUES ? word_at(m, word_at(m, rest + IVARS) + 8ull * i) : 0;
+	if (v->sizes)
+		return i < CLASS_WORDS ? word_at(m, rest + 8ull * i) : 0;
+	table = word_at(m, word_at(m, rest) + IVARS);
+	if (!table || i >= min_u64(word_at(m, table + IVARS_BOUND), IVARS_MAX))
+		return 0;
+	return word_at(m,
+		       word_at(m, table + IVARS_ENTRIES) + (uint64_t)IVAR_BYTES * i + IVAR_VALUE);
+}
+
+static bool is_class(struct vm_memory *m, uint64_t object)
+{
+	uint64_t type =
+		vm_memory_is_address(object) && !(object & 7) ? word_at(m, object) & TYPE_MASK : 0;
+
+	return type == T_CLASS || type == T_MODULE;
+}
+
+/* Outer::Inner */
+static bool is_class_name(const char *name)
+{
+	return *name >= 'A' && *name <= 'Z' &&
+	       !name[strspn(name,
+			    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_:")];
+}
+
+static bool class_name(struct vm_memory *m, const struct version *v, uint64_t class,
+		       char to[static SCRIPT_NAME_ROOM])
+{
+	for (uint32_t i = 0; is_class(m, class) && i < IVARS_MAX; i++) {
+		uint64_t value = class_value(m, v, class, i);
+
+		if (vm_memory_is_address(value) && string_text(m, v, value, to, SCRIPT_NAME_ROOM) &&
+		    is_class_name(to))
+			return true;
+	}
+	return false;
+}
+
+/* The class or module with the singleton class @class; 0: none. */
+static uint64_t singleton_of(struct vm_memory *m, const struct version *v, uint64_t class)
+{
+	for (uint32_t i = 0; is_class(m, class) && i < IVARS_MAX; i++) {
+		uint64_t value = class_value(m, v, class, i);
+
+		if (is_class(m, value) && word_at(m, value + KLASS) == class)
+			return value;
+	}
+	return 0;
+}
+
+/* Integer#times, Math.sqrt; without a class's name that of the method.  @script->names is the array, once it is found. */
 static bool method_text(struct vm_memory *m, struct uw_script *script, const struct version *v,
 			uint64_t image, uint64_t method, struct script_text *ret_text)
 {
+	uint64_t owner = word_at(m, method + OWNER);
+	char name[SCRIPT_NAME_ROOM], class[SCRIPT_NAME_ROOM];
+
 	if (!are_ids(m, v, script->names))
 		script->names = find_ids(m, v, image);
-	return script->names &&
-	       string_text(m, v, id_string(m, v, script->names, word_at(m, method + METHOD_ID)),
-			   ret_text->function, SCRIPT_NAME_ROOM);
+	if (!script->names ||
+	    !string_text(m, v, id_string(m, v, script->names, word_at(m, method + METHOD_ID)), name,
+			 sizeof(name)))
+		return false;
+	if (class_name(m, v, owner, class))
+		(void)snprintf(ret_text->function, SCRIPT_TEXT_ROOM, "%s#%s", class, name);
+	else if (class_name(m, v, singleton_of(m, v, owner), class))
+		(void)snprintf(ret_text->function, SCRIPT_TEXT_ROOM, "%s.%s", class, name);
+	else
+		(void)snprintf(ret_text->function, SCRIPT_TEXT_ROOM, "%s", name);
+	return true;
 }
 
 bool ruby_text(struct vm_memory *m, struct uw_script *script, uint64_t image, uint64_t frame,

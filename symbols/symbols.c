@@ -91,6 +91,11 @@ bool uw_symbols_overlap(const struct uw_symbols *symbols)
 	return symbols->index && symbols->index->overlaps;
 }
 
+uint64_t uw_symbols_until(const struct uw_symbols *symbols)
+{
+	return symbols->index ? symbols->index->until : UINT64_MAX;
+}
+
 int uw_symbols_of_index(struct jit_index *index, struct uw_symbols **ret_symbols)
 {
 	struct uw_symbols *symbols = calloc(1, sizeof(*symbols));

@@ -18,6 +18,8 @@ bool uw_symbols_find_at(const struct uw_symbols *symbols, uint64_t vaddr, uint64
 /* Are they of a jitdump, with times?  Has it code at addresses that other code had before? */
 bool uw_symbols_have_times(const struct uw_symbols *symbols);
 bool uw_symbols_overlap(const struct uw_symbols *symbols);
+/* uw_module_symbols_until() */
+uint64_t uw_symbols_until(const struct uw_symbols *symbols);
 /* Names beyond .dynsym were found. */
 bool uw_symbols_full(const struct uw_symbols *symbols);
 

@@ -264,6 +264,41 @@ int writer_symbol(struct writer *w, uint32_t mapping, uint64_t rel_pc,
 	return r < 0 ? trace(r) : 0;
 }
 
+bool writer_frame_parts(const struct writer *w, uint32_t frame, struct writer_frame_parts *ret)
+{
+	const struct intern *in = &w->intern;
+	const struct intern_frame *f;
+
+	if (frame < in->first_frame || frame - in->first_frame >= in->n_frames)
+		return false;
+	f = &in->frames[frame - in->first_frame];
+	*ret = (struct writer_frame_parts){
+		.mapping = f->mapping,
+		.rel_pc = f->rel_pc,
+		.name = f->name ? writer_name_text(w, f->name) : NULL,
+	};
+	return true;
+}
+
+bool writer_rename(struct writer *w, uint32_t mapping, uint64_t rel_pc, uint32_t name,
+		   enum frame_kind kind)
+{
+	const uint64_t addresses[] = {rel_pc, rel_pc | WRITER_GUESSED};
+	bool known = false, changed = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(addresses); i++) {
+		struct intern_frame *frame = intern_find_frame(&w->intern, mapping, addresses[i]);
+
+		known |= frame != NULL;
+		if (!frame || frame->name == name)
+			continue;
+		frame->name = name;
+		frame->kind = (uint8_t)kind;
+		changed = true;
+	}
+	return changed || !known;
+}
+
 /* ---- a generation begins: the events of the session, and the fixed internings ---- */
 
 /* What the messages of one event point to. */

@@ -103,6 +103,14 @@ int writer_name(struct writer *writer, const char *name, uint32_t *ret_name);
 const char *writer_name_text(const struct writer *writer, uint32_t name);
 /* The kind of its code (Frame.kind_str), before the frame's first callstack; FRAME_NATIVE at first. */
 void writer_frame_kind(struct writer *writer, uint32_t frame, enum frame_kind kind);
+/* What a frame was made of.  name: NULL where it has none yet; borrowed.  false: of an older generation. */
+struct writer_frame_parts {
+	uint32_t mapping;
+	uint64_t rel_pc;
+	const char *name;
+};
+bool writer_frame_parts(const struct writer *writer, uint32_t frame,
+			struct writer_frame_parts *ret_parts);
 /* Changes when the frame ids given out so far have become invalid: a caller that keeps
  * them compares it before each stack. */
 uint32_t writer_generation(const struct writer *writer);
@@ -135,6 +143,10 @@ struct writer_line {
 };
 int writer_symbol(struct writer *writer, uint32_t mapping, uint64_t rel_pc,
 		  const struct writer_line *lines, size_t n);
+/* Frames at @rel_pc have another name than they were written with: it was looked up too early.  true: one had another; writer_symbol()
+ * has to follow, which writes it. */
+bool writer_rename(struct writer *writer, uint32_t mapping, uint64_t rel_pc, uint32_t name,
+		   enum frame_kind kind);
 /* Sends collected writer_symbol() lines as ModuleSymbols packets. */
 int writer_symbols_flush(struct writer *writer);
 

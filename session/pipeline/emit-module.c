@@ -5,6 +5,7 @@
  * for frames that wait, the next one waits twice as long. */
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/error.h"
 #include "session/pipeline/emit-module.h"
@@ -169,6 +170,7 @@ void emit_module_ask_dump(struct emit_module *m, struct loader *loader)
 	    uw_module_symbol_state(m->module) != UW_MODULE_READY)
 		return;
 	request.again = true;
+	m->dump_asked_at = clock_ns(CLOCK_MONOTONIC);
 	(void)uw_module_ref(m->module);
 	m->dump_asked = loader_ask(loader, &request);
 	if (!m->dump_asked)

@@ -34,7 +34,8 @@ struct emit_module {
 	uint32_t again_in, again_after;
 	struct jit_epochs
 		epochs; /* of JIT code that can have a jitdump: in the addresses of its frames */
-	bool dump_asked;
+	bool dump_asked, dump_again; /* again: once more when the answer is there */
+	uint64_t dump_asked_at;	     /* CLOCK_MONOTONIC */
 };
 
 /* NULL: no memory. */

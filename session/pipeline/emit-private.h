@@ -29,7 +29,9 @@ struct emit {
 	struct table by_serial; /* module serial -> index + 1 */
 	uint32_t unknown_mapping;
 	bool has_unknown_mapping, lines_blocked, has_dumps;
-	uint64_t dumps_at;		   /* CLOCK_MONOTONIC: when the next jitdumps are due */
+	bool at_end;	    /* emit_ask_names(): every sample is written */
+	uint64_t dumps_at;  /* CLOCK_MONOTONIC: when the next jitdumps are due */
+	uint64_t slices_at; /* of the samples' clock: when slices of dumps that are late are due */
 	uint32_t lines_in_flight, seconds; /* requests of lines */
 	uint64_t vaddrs_in_flight;	   /* their addresses */
 	uint64_t lines_cpu_ns, started_at; /* CLOCK_MONOTONIC */

@@ -25,6 +25,7 @@
 #include "base/error.h"
 #include "session/pipeline/emit-private.h"
 #include "session/pipeline/jit-epochs.h"
+#include "session/pipeline/jit-hint.h"
 #include "symbols/demangle.h"
 
 enum {
@@ -37,6 +38,11 @@ enum {
 	RECENT_STACKS = 64,
 	DUMP_IDLE_S = 4,      /* a jitdump is read on so long after code of it ran, */
 	DUMPS_NS = 100000000, /* ... that often */
+	SLICES_NS = 50000000, /* slices of JIT code are looked at that often; they begin */
+	SLICE_NS = 150000000, /* ... so long after the last reading, */
+	CALLERS_MAX = 16,     /* frames without a symbol, up to the one that called this code */
+	CALLER_LOOKS = 64,
+	SLICE_PIECES_NS = 1000000000, /* ... of a dump that its runtime writes in large pieces */
 	RECENT_FRAMES = 256,
 	MAX_UNLINED = 1 << 20, /* addresses of all modules: no more lines are requested */
 };
@@ -54,6 +60,7 @@ struct cached_frame {
 struct unsymbolized_frame {
 	uint32_t id;
 	uint32_t module;  /* index into emit->modules */
+	uint32_t looked;  /* for its caller */
 	uint64_t samples; /* its share of the module's unsymbolized_samples */
 };
 
@@ -255,7 +262,8 @@ static int unsymbolized_push(struct emit *em, const struct emit_module *m, uint3
 		em->unsymbolized = more;
 		em->unsymbolized_room = room;
 	}
-	em->unsymbolized[em->n_unsymbolized] = (struct unsymbolized_frame){*id, m->index, 0};
+	em->unsymbolized[em->n_unsymbolized] =
+		(struct unsymbolized_frame){.id = *id, .module = m->index};
 	*id = UNSYMBOLIZED | (uint32_t)em->n_unsymbolized++;
 	return 0;
 }
@@ -306,6 +314,9 @@ static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map
 	uint64_t vaddr = address & ~WRITER_GUESSED;
 	struct frame_name name;
 	int r = name_of(em, m, vaddr, &name);
+
+	if (r >= 0 && emit_module_has_epochs(m) && uw_module_jitdump(m->module))
+		r = jit_epochs_note(&m->epochs, vaddr);
 
 	if (r >= 0)
 		r = mapping_of(em, m, map->offset);
@@ -442,6 +453,41 @@ static int frame_id(struct emit *em, const struct sample_info *info, uint64_t fr
 
 /* ---- stacks ---- */
 
+static bool set_named(const struct emit *em, struct emit_module *m, uint64_t vaddr);
+static void forget_unsymbolized(struct emit *em);
+
+/* JIT code without a symbol, @ids[i], which a compiler of regular expressions made, has a name by the function that runs it. */
+static int name_by_caller(struct emit *em, uint32_t *ids, size_t i, size_t n)
+{
+	struct unsymbolized_frame *f = &em->unsymbolized[ids[i] & ~UNSYMBOLIZED];
+	struct emit_module *m = em->modules[f->module];
+	struct writer_frame_parts own, caller;
+	const char *text = NULL;
+	uint32_t name;
+	size_t k = i + 1;
+	int r;
+
+	if (f->looked == CALLER_LOOKS || uw_module_kind(m->module) != UW_MODULE_JIT ||
+	    uw_module_language(m->module))
+		return 0;
+	f->looked++;
+	while (k < n && k - i < CALLERS_MAX && ids[k] & UNSYMBOLIZED)
+		k++;
+	if (k < n && writer_frame_parts(em->c.writer, ids[k], &caller) && caller.name)
+		text = jit_name_by_caller(caller.name);
+	if (!text || !writer_frame_parts(em->c.writer, f->id, &own))
+		return 0;
+	ids[i] = f->id;
+	own.rel_pc &= ~WRITER_GUESSED;
+	r = writer_name(em->c.writer, text, &name);
+	if (r >= 0 && writer_rename(em->c.writer, own.mapping, own.rel_pc, name, FRAME_NATIVE))
+		r = writer_symbol(em->c.writer, own.mapping, own.rel_pc,
+				  &(struct writer_line){.function = text}, 1);
+	if (set_named(em, m, own.rel_pc))
+		forget_unsymbolized(em);
+	return r < 0 ? trace(r) : 0;
+}
+
 /* User frames: @frames and @ids innermost first. */
 static int user_ids(struct emit *em, const struct sample_info *info, const uint64_t *frames,
 		    size_t n, uint32_t *ids)
@@ -465,6 +511,12 @@ static int user_ids(struct emit *em, const struct sample_info *info, const uint6
 			return trace(r);
 		unmapped |= r == UNMAPPED;
 	}
+	for (size_t i = 0; i < n - same; i++) {
+		int r = ids[i] & UNSYMBOLIZED ? name_by_caller(em, ids, i, n) : 0;
+
+		if (r < 0)
+			return trace(r);
+	}
 	if (unmapped)
 		return 0;
 	for (size_t k = same; k < kept; k++) {
@@ -475,6 +527,26 @@ static int user_ids(struct emit *em, const struct sample_info *info, const uint6
 	recent->space_key = key;
 	recent->n = (uint32_t)kept;
 	return 0;
+}
+
+/* Code of dumps that were read long before the sample: jit-epochs.h. */
+static void begin_slices(struct emit *em, uint64_t sample_time)
+{
+	uint64_t time = jit_epochs_monotonic(em->c.clock, sample_time);
+	bool begun = false;
+
+	em->slices_at = sample_time + SLICES_NS;
+	for (size_t i = 0; i < em->n_modules; i++) {
+		struct emit_module *m = em->modules[i];
+		bool pieces = uw_module_symbols_until(m->module) != UINT64_MAX;
+
+		if (!emit_module_has_epochs(m) || !uw_module_jitdump(m->module) ||
+		    (pieces && !uw_module_symbols_overlap(m->module)))
+			continue;
+		begun |= jit_epochs_slice(&m->epochs, time, pieces ? SLICE_PIECES_NS : SLICE_NS);
+	}
+	if (begun)
+		emit_note_uses(em);
 }
 
 /* A sample counts once, for the innermost frame of the module without a symbol. */
@@ -494,6 +566,8 @@ int emit_stack_ids(struct emit *em, const struct outcome *o, size_t *ret_n)
 	size_t n = (size_t)o->n_kernel + o->n_user;
 	int r;
 
+	if (em->has_dumps && o->info.time >= em->slices_at)
+		begin_slices(em, o->info.time);
 	for (uint32_t i = 0; i < o->n_kernel; i++)
 		prefetch_frame(em, o->frames[i], 0);
 	for (uint32_t i = 0; i < o->n_kernel; i++) {
@@ -602,11 +676,49 @@ static int begin_epochs(struct emit *em, struct emit_module *m, bool unnamed)
 	return r < 0 ? trace(r) : 0;
 }
 
-static int symbols_arrived(struct emit *em, struct emit_module *m)
+/* Names that were looked up before the dump was read up to their samples. */
+static int settle_names(struct emit *em, struct emit_module *m)
+{
+	uint64_t vaddr;
+	int r = 0;
+
+	emit_check_ids(em);
+	while (r >= 0 && jit_epochs_settle(&m->epochs, &vaddr)) {
+		struct frame_name name;
+
+		r = name_of(em, m, vaddr, &name);
+		if (r < 0 || !name.id || !m->mapping ||
+		    !writer_rename(em->c.writer, m->mapping, vaddr, name.id, name.kind))
+			continue;
+		r = write_named(em, m, vaddr, &name);
+		if (set_named(em, m, vaddr))
+			forget_unsymbolized(em);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+/* Of what was asked for at m->dump_asked_at.  -EALREADY: it has no more than before. */
+static int dump_arrived(struct emit *em, struct emit_module *m, int error)
+{
+	bool again = m->dump_again;
+
+	m->dump_asked = m->dump_again = false;
+	if (error >= 0 || error == -EALREADY)
+		jit_epochs_read(&m->epochs,
+				min_u64(m->dump_asked_at,
+					em->at_end && !again ? UINT64_MAX
+							     : uw_module_symbols_until(m->module)));
+	if (again)
+		emit_module_ask_dump(m, em->c.loader);
+	return settle_names(em, m);
+}
+
+static int symbols_arrived(struct emit *em, struct emit_module *m, int error)
 {
 	int r = begin_epochs(em, m, false);
 
-	m->dump_asked = false;
+	if (r >= 0 && m->dump_asked)
+		r = dump_arrived(em, m, error);
 	if (r < 0 || !m->unnamed.n)
 		return r;
 	emit_check_ids(em);
@@ -668,7 +780,7 @@ int emit_answer(struct emit *em, struct load_answer *a)
 		struct emit_module *m = em->modules[v - 1];
 
 		if (a->request.kind == LOAD_SYMBOLS)
-			r = symbols_arrived(em, m);
+			r = symbols_arrived(em, m, a->error);
 		else
 			r = lines_arrived(em, m, a);
 	}
@@ -678,7 +790,9 @@ int emit_answer(struct emit *em, struct load_answer *a)
 
 void emit_ask_names(struct emit *em)
 {
+	em->at_end = true;
 	for (size_t i = 0; i < em->n_modules; i++) {
+		em->modules[i]->dump_again = em->modules[i]->dump_asked;
 		emit_module_ask_dump(em->modules[i], em->c.loader);
 		emit_module_ask_again(em->modules[i], em->c.loader, true);
 	}

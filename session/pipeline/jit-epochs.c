@@ -1,4 +1,6 @@
 /* jit-epochs.c - see jit-epochs.h. */
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -12,13 +14,16 @@ enum {
 	FRAMES_MAX = 1 << 16,
 	/* Frames looked at after one reading: each costs two searches of the dump's codes, which can all overlap. */
 	LOOK_MAX = 1 << 14,
-	NAME_MAX_LOOKED = 1024, /* characters */
+	SLICED_MAX = FRAMES_MAX / 2, /* keys: beyond it there are no slices */
+	NAME_MAX_LOOKED = 1024,	     /* characters */
+	UNSURE_MAX = 1 << 17,
 };
 
 void jit_epochs_deinit(struct jit_epochs *epochs)
 {
 	table_deinit(&epochs->current);
 	table_deinit(&epochs->first);
+	free(epochs->unsure);
 }
 
 /* Of an address that is in use. */
@@ -27,7 +32,21 @@ static uint64_t key_of(const struct jit_epochs *epochs, uint64_t address)
 	uint64_t epoch = 0;
 
 	(void)table_get(&epochs->current, address, &epoch);
-	return address | epoch << EPOCH_AT;
+	return address | (epoch & EPOCHS_MAX) << EPOCH_AT;
+}
+
+/* The address is used for the first time in this slice: a use in an earlier one is another epoch. */
+static int enter_slice(struct jit_epochs *epochs, uint64_t address)
+{
+	uint64_t epoch = 0, first;
+
+	(void)table_get(&epochs->current, address, &epoch);
+	if (epoch >> 32 == epochs->slice || epochs->first.n_used >= SLICED_MAX)
+		return 0;
+	epoch &= EPOCHS_MAX;
+	if (epoch < EPOCHS_MAX && table_get(&epochs->first, address | epoch << EPOCH_AT, &first))
+		epoch++;
+	return trace(table_put(&epochs->current, address, epoch | (uint64_t)epochs->slice << 32));
 }
 
 int jit_epochs_key(struct jit_epochs *epochs, uint64_t address, uint64_t time, uint64_t *ret_key)
@@ -39,6 +58,9 @@ int jit_epochs_key(struct jit_epochs *epochs, uint64_t address, uint64_t time, u
 		*ret_key = address;
 		return 0;
 	}
+	r = enter_slice(epochs, address & JIT_ADDRESS);
+	if (r < 0)
+		return trace(r);
 	key = key_of(epochs, address & JIT_ADDRESS);
 	if (!table_get(&epochs->first, key, &first) && epochs->first.n_used < FRAMES_MAX) {
 		r = table_put(&epochs->first, key, time);
@@ -83,12 +105,64 @@ int jit_epochs_begin(struct jit_epochs *epochs, const struct uw_module *module, 
 		if (!slot->used || epoch == EPOCHS_MAX || slot->key != key_of(epochs, address) ||
 		    !has_changed(module, address, slot->value, unnamed))
 			continue;
-		r = table_put(&epochs->current, address, epoch + 1);
+		r = table_put(&epochs->current, address,
+			      (epoch + 1) | (uint64_t)epochs->slice << 32);
 		if (r < 0)
 			return trace(r);
 		begun = 1;
 	}
 	return begun;
+}
+
+bool jit_epochs_slice(struct jit_epochs *epochs, uint64_t time, uint64_t length)
+{
+	if (time == UINT64_MAX || epochs->first.n_used >= SLICED_MAX)
+		return false;
+	/* (The dump may have been read after the sample.) */
+	if (time < epochs->known || time - epochs->known <= length || time < epochs->sliced_at ||
+	    time - epochs->sliced_at <= length)
+		return false;
+	epochs->sliced_at = time;
+	epochs->slice++;
+	return true;
+}
+
+int jit_epochs_note(struct jit_epochs *epochs, uint64_t key)
+{
+	uint64_t time = jit_epochs_time(epochs, key);
+
+	if (time == UINT64_MAX || time <= epochs->known)
+		return 0;
+	if (epochs->n_unsure == epochs->unsure_room) {
+		size_t room = epochs->unsure_room ? epochs->unsure_room * 2 : 256;
+		uint64_t *more = room <= UNSURE_MAX
+					 ? reallocarray(epochs->unsure, room, sizeof(*more))
+					 : NULL;
+
+		if (!more)
+			return room > UNSURE_MAX ? 0 : fail(-ENOMEM);
+		epochs->unsure = more;
+		epochs->unsure_room = room;
+	}
+	epochs->unsure[epochs->n_unsure++] = key & ~WRITER_GUESSED;
+	return 0;
+}
+
+void jit_epochs_read(struct jit_epochs *epochs, uint64_t time)
+{
+	epochs->known = max_u64(epochs->known, time);
+}
+
+bool jit_epochs_settle(struct jit_epochs *epochs, uint64_t *ret_key)
+{
+	if (epochs->unsure_at < epochs->n_unsure &&
+	    jit_epochs_time(epochs, epochs->unsure[epochs->unsure_at]) <= epochs->known) {
+		*ret_key = epochs->unsure[epochs->unsure_at++];
+		return true;
+	}
+	if (epochs->unsure_at == epochs->n_unsure)
+		epochs->unsure_at = epochs->n_unsure = 0;
+	return false;
 }
 
 uint64_t jit_epochs_monotonic(int clock, uint64_t time)

@@ -53,6 +53,27 @@ const char *jit_hint(const struct process *process)
 	return best < ARRAY_SIZE(runtimes) ? runtimes[best].hint : NULL;
 }
 
+/* Compilers of regular expressions make code that no file names: pcre2_jit_match.c, V8's src/regexp. */
+const char *jit_name_by_caller(const char *caller)
+{
+	static const struct {
+		const char *caller; /* what its name begins with */
+		const char *name;
+	} codes[] = {
+		{"pcre2_jit_match", "[pcre-jit]"},
+		{"pcre2_match", "[pcre-jit]"},
+		{"pcre_jit_exec", "[pcre-jit]"},
+		{"pcre_exec", "[pcre-jit]"},
+		{"Builtins_RegExp", "[v8-regexp]"},
+		{"v8::internal::NativeRegExpMacroAssembler::", "[v8-regexp]"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+		if (!strncmp(caller, codes[i].caller, strlen(codes[i].caller)))
+			return codes[i].name;
+	return NULL;
+}
+
 /* -X perf, -Xperf, in front of the program's own arguments or among them: the version decides then. */
 static bool asks_for_perf(const char *cmdline, size_t len)
 {

@@ -157,7 +157,7 @@ done
 if has_tool php php; then
 	row php-regex 98 php -d pcre.jit=1 -r '$t = str_repeat("hello wor1d 123 foo bar@baz.com ababcddd 99 ", 200); $end = microtime(true) + '"$SECONDS_EACH"';
 		while (microtime(true) < $end) preg_match_all("/(\w+)\s+(\w+)@(\w+)\.com/", $t, $m);'
-	check php-regex-jit has php-regex ';pcre2_jit_match_8;\[perf-'
+	check php-regex-jit has php-regex ';pcre2_jit_match_8;\[pcre-jit\] '
 	[ "$BPF" ] && check php-regex-names has php-regex ';\{main\} \[php\];preg_match_all \[php\];'
 	row php 98 php "$SOURCES/leaves.php" "$SECONDS_EACH"
 	leaves_right php php
@@ -167,7 +167,7 @@ if has_tool ruby ruby; then
 	row ruby 98 ruby "$SOURCES/leaves.rb" "$SECONDS_EACH"
 	leaves_right ruby ruby
 	check ruby-names has ruby \
-		';<main> \[ruby\];([^;]*;)?main \[ruby\];left \[ruby\];generate \[ruby\];([^;]*;)*times \[ruby\];([^;]*;)*block in generate \[ruby\];one \[ruby\]'
+		';<main> \[ruby\];([^;]*;)?main \[ruby\];left \[ruby\];generate \[ruby\];([^;]*;)*Integer#times \[ruby\];([^;]*;)*block in generate \[ruby\];one \[ruby\]'
 fi
 # Behind the start; the frames of threads are read at the sample, too.
 if [ "$BPF" ] && has_tool ruby-threads ruby; then

@@ -221,6 +221,33 @@ static void test_times(void **state)
 	uw_module_unref(m);
 }
 
+/* A runtime that writes large pieces: later code may be in its memory. */
+static void test_pieces(void **state)
+{
+	_cleanup_(buffer_deinit) struct buffer b = {0};
+	struct uw_module *m;
+	size_t whole;
+
+	(void)state;
+	put_header(&b);
+	put_load_at(&b, 100, 0x1000, 0x40, "first");
+	put_load_at(&b, 250, 0x2000, 0x40, "second");
+	whole = b.len;
+	m = load(&b);
+	assert_int_equal(uw_module_symbols_until(m), UINT64_MAX);
+	uw_module_unref(m);
+	put_load_at(&b, 300, 0x3000, 0x40, "third");
+	b.len = whole + 20;
+	m = load(&b);
+	assert_int_equal(uw_module_symbols_until(m), 250);
+	expect(m, 0x3000, NULL);
+	uw_module_unref(m);
+	b.data[32] = 1; /* times of another clock */
+	m = load(&b);
+	assert_int_equal(uw_module_symbols_until(m), UINT64_MAX);
+	uw_module_unref(m);
+}
+
 /* A dump of an attacker: of codes that share an address, a search looks at the last 512. */
 static void test_overlaps(void **state)
 {
@@ -463,10 +490,10 @@ static void test_damage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_records),	  cmocka_unit_test(test_times),
-		cmocka_unit_test(test_overlaps),  cmocka_unit_test(test_lines),
-		cmocka_unit_test(test_unwinding), cmocka_unit_test(test_growth),
-		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_records),	 cmocka_unit_test(test_times),
+		cmocka_unit_test(test_overlaps), cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_lines),	 cmocka_unit_test(test_unwinding),
+		cmocka_unit_test(test_growth),	 cmocka_unit_test(test_damage),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -390,6 +390,38 @@ static void test_one_name(void **state)
 	close_session(&s);
 }
 
+/* A name that was looked up too early: the frame has the right one from then on. */
+static void test_rename(void **state)
+{
+	uint32_t mapping, frame, guessed, right;
+	Pb__AddressSymbols *found;
+	struct writer_line line;
+	struct session s;
+
+	(void)state;
+	open_session(&s, NULL);
+	assert_int_equal(writer_mapping(s.writer, "/x", NULL, 0, 0, 0, &mapping), 0);
+	assert_int_equal(writer_frame(s.writer, mapping, 0x10, "early", &frame), 0);
+	assert_int_equal(writer_frame(s.writer, mapping, 0x10 | WRITER_GUESSED, "early", &guessed),
+			 0);
+	write_sample(s.writer, &frame, 1, 1);
+	assert_int_equal(writer_name(s.writer, "right", &right), 0);
+	line = (struct writer_line){.function = writer_name_text(s.writer, right)};
+	assert_true(writer_rename(s.writer, mapping, 0x10, right, FRAME_JS));
+	assert_false(writer_rename(s.writer, mapping, 0x10, right, FRAME_JS));
+	assert_int_equal(writer_symbol(s.writer, mapping, 0x10, &line, 1), 0);
+	assert_int_equal(writer_symbols_flush(s.writer), 0);
+	found = decode(&s)->packet[1]->module_symbols->address_symbols[0];
+	assert_string_equal(found->lines[0]->function_name, "right");
+	/* Not written yet: it is written with the right name. */
+	write_sample(s.writer, &guessed, 1, 2);
+	assert_memory_equal(decode(&s)->packet[2]->interned_data->function_names[0]->str.data,
+			    "right", 5);
+	/* Of no frame of the tables nothing is known. */
+	assert_true(writer_rename(s.writer, mapping, 0x99, right, FRAME_NATIVE));
+	close_session(&s);
+}
+
 static void test_symbols(void **state)
 {
 	const struct writer_line lines[] = {{"inner", "a.c", 3, 0}, {"outer", NULL, 0, 0}};
@@ -637,13 +669,14 @@ static void test_sink_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_head),	     cmocka_unit_test(test_with_service),
-		cmocka_unit_test(test_renew),	     cmocka_unit_test(test_events),
-		cmocka_unit_test(test_sample),	     cmocka_unit_test(test_names),
-		cmocka_unit_test(test_long_cmdline), cmocka_unit_test(test_one_name),
-		cmocka_unit_test(test_symbols),	     cmocka_unit_test(test_many_symbols),
-		cmocka_unit_test(test_bounds),	     cmocka_unit_test(test_no_allocation),
-		cmocka_unit_test(test_stats),	     cmocka_unit_test(test_sink_error),
+		cmocka_unit_test(test_head),	      cmocka_unit_test(test_with_service),
+		cmocka_unit_test(test_renew),	      cmocka_unit_test(test_events),
+		cmocka_unit_test(test_sample),	      cmocka_unit_test(test_names),
+		cmocka_unit_test(test_long_cmdline),  cmocka_unit_test(test_one_name),
+		cmocka_unit_test(test_rename),	      cmocka_unit_test(test_symbols),
+		cmocka_unit_test(test_many_symbols),  cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_no_allocation), cmocka_unit_test(test_stats),
+		cmocka_unit_test(test_sink_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

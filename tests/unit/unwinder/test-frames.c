@@ -208,9 +208,36 @@ static void test_php_names(void **state)
 	expect_text(&script, method, 0, "Shop\\Cart::total", "/?/a.php", 20);
 }
 
+/* A method in C by its number: 169 is the last operator, 16 a number.  *ret_ids: where the names are found. */
+static uint64_t ruby_method(const char *name, uint64_t *ret_ids)
+{
+	uint64_t ids = sc_heap(&sc, 40), strings = sc_heap(&sc, 8 * 512), more = sc_heap(&sc, 40),
+		 method = sc_heap(&sc, 40);
+
+	sc_set(&sc, method, 0x1a | 6 << 12, 8);
+	sc_set(&sc, method + 24, 200 << 4 | 1, 8);
+	sc_set(&sc, ids, 7 | 1 << 13 | 1 << 15, 8);
+	sc_set(&sc, ids + 16, more, 8);
+	sc_set(&sc, more, 7, 8);
+	sc_set(&sc, more + 16, 512, 8);
+	sc_set(&sc, more + 32, strings, 8);
+	sc_set(&sc, strings + 16 * '+', sc_string(&sc, "+"), 8);
+	sc_set(&sc, strings + 16 * 200, sc_string(&sc, name), 8);
+	*ret_ids = ids;
+	return method;
+}
+
+static void set_ruby_names(uint64_t ids)
+{
+	sc_set(&sc, sc.symbols_at + 8, 300, 4);
+	sc_set(&sc, sc.symbols_at + 16, SC_HEAP, 8);
+	sc_set(&sc, sc.symbols_at + 24, ids, 8);
+	sc_set(&sc, sc.symbols_at + 32, SC_HEAP, 8);
+}
+
 static void test_ruby_names(void **state)
 {
-	uint64_t file, f, both, ids, strings, method;
+	uint64_t file, f, both, ids, method;
 	struct script_text text;
 	struct uw_script script;
 
@@ -232,34 +259,96 @@ static void test_ruby_names(void **state)
 	f = sc_ruby_function(&sc, "g", both, 3, 4);
 	expect_text(&script, f, 4, "g", "/x/a.rb", 4);
 	assert_false(text_of_frame(&script, file, 0, &text));
-	/* A method in C by its number: 169 is the last operator, 16 a number. */
-	ids = sc_heap(&sc, 40);
-	strings = sc_heap(&sc, 8 * 512);
-	method = sc_heap(&sc, 40);
-	sc_set(&sc, method, 0x1a | 6 << 12, 8);
-	sc_set(&sc, method + 24, 200 << 4 | 1, 8);
+	method = ruby_method("each", &ids);
 	assert_false(text_of_frame(&script, method, 0, &text));
-	sc_set(&sc, ids, 7 | 1 << 13 | 1 << 15, 8);
-	sc_set(&sc, ids + 16, sc_heap(&sc, 40), 8);
-	memcpy(&both, sc.bytes + (ids + 16 - SC_BASE), 8);
-	sc_set(&sc, both, 7, 8);
-	sc_set(&sc, both + 16, 512, 8);
-	sc_set(&sc, both + 32, strings, 8);
-	sc_set(&sc, strings + 16 * '+', sc_string(&sc, "+"), 8);
-	sc_set(&sc, strings + 16 * 200, sc_string(&sc, "each"), 8);
-	sc_set(&sc, sc.symbols_at + 8, 300, 4);
-	sc_set(&sc, sc.symbols_at + 16, SC_HEAP, 8);
-	sc_set(&sc, sc.symbols_at + 24, ids, 8);
-	sc_set(&sc, sc.symbols_at + 32, SC_HEAP, 8);
+	set_ruby_names(ids);
 	expect_text(&script, method, 0, "each", "", 0);
 	assert_int_equal(script.names, ids);
 }
 
-/* Data at the end of all addresses: the search for the names of methods ends. */
+/* Up to 3.1: a table of values, an entry of 24 bytes each. */
+static void set_class_table(uint64_t class, const uint64_t *values, size_t n)
+{
+	uint64_t rest = sc_heap(&sc, 64), table = sc_heap(&sc, 64), entries = sc_heap(&sc, 24 * n);
+
+	sc_set(&sc, class + 24, rest, 8);
+	sc_set(&sc, rest + 8, table, 8);
+	sc_set(&sc, table + 40, n, 8);
+	sc_set(&sc, table + 48, entries, 8);
+	for (size_t i = 0; i < n; i++)
+		sc_set(&sc, entries + 24 * i + 16, values[i], 8);
+}
+
+static void test_ruby_classes(void **state)
+{
+	uint64_t ids, method, class, single, words[3];
+	struct uw_script script;
+
+	(void)state;
+	sc_ruby_init(&sc);
+	assert_int_equal(find(true, SC_BASE, &script), 0);
+	method = ruby_method("sqrt", &ids);
+	set_ruby_names(ids);
+	class = sc_heap(&sc, 40);
+	sc_set(&sc, class, 2, 8);
+	words[0] = 9; /* a number */
+	words[1] = sc_string(&sc, "a text");
+	words[2] = sc_string(&sc, "Deep::Math2");
+	set_class_table(class, words, 3);
+	expect_text(&script, method, 0, "sqrt", "", 0);
+	sc_set(&sc, method + 32, class, 8);
+	expect_text(&script, method, 0, "Deep::Math2#sqrt", "", 0);
+	single = sc_heap(&sc, 40);
+	sc_set(&sc, single, 2, 8);
+	sc_set(&sc, class + 8, single, 8);
+	words[0] = class;
+	set_class_table(single, words, 2);
+	sc_set(&sc, method + 32, single, 8);
+	expect_text(&script, method, 0, "Deep::Math2.sqrt", "", 0);
+	sc_set(&sc, class + 8, class, 8); /* the class of no singleton */
+	expect_text(&script, method, 0, "sqrt", "", 0);
+	sc_set(&sc, class, 5, 8);
+	sc_set(&sc, method + 32, class, 8);
+	expect_text(&script, method, 0, "sqrt", "", 0);
+}
+
+/* Wrong tables: endless, outside of the memory. */
+static void test_ruby_wrong_classes(void **state)
+{
+	static const uint64_t wrong[] = {0, 7, SC_BASE + SC_BYTES, UINT64_MAX - 7, SC_HEAP};
+	uint64_t ids, method, class, rest, table;
+	struct uw_script script;
+
+	(void)state;
+	sc_ruby_init(&sc);
+	assert_int_equal(find(true, SC_BASE, &script), 0);
+	method = ruby_method("sqrt", &ids);
+	set_ruby_names(ids);
+	class = sc_heap(&sc, 40);
+	rest = sc_heap(&sc, 64);
+	table = sc_heap(&sc, 64);
+	sc_set(&sc, class, 3, 8);
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		sc_set(&sc, method + 32, wrong[i], 8);
+		expect_text(&script, method, 0, "sqrt", "", 0);
+		sc_set(&sc, method + 32, class, 8);
+		sc_set(&sc, class + 24, wrong[i], 8);
+		expect_text(&script, method, 0, "sqrt", "", 0);
+		sc_set(&sc, class + 24, rest, 8);
+		sc_set(&sc, rest + 8, wrong[i], 8);
+		expect_text(&script, method, 0, "sqrt", "", 0);
+		sc_set(&sc, rest + 8, table, 8);
+		sc_set(&sc, table + 40, UINT64_MAX, 8);
+		sc_set(&sc, table + 48, wrong[i], 8);
+		expect_text(&script, method, 0, "sqrt", "", 0);
+	}
+}
+
+/* From 3.2 on the values are in the class. */
 static void test_ruby_sizes(void **state)
 {
 	struct uw_script script;
-	uint64_t file, f;
+	uint64_t file, f, ids, method, class;
 
 	(void)state;
 	sc_ruby_init(&sc);
@@ -270,8 +359,24 @@ static void test_ruby_sizes(void **state)
 	f = sc_ruby_function(&sc, "Cart#total", file, 10, 60);
 	expect_text(&script, f, 5, "Cart#total", "/x/a.rb", 12);
 	expect_text(&script, f, UW_SCRIPT_NO_POSITION, "Cart#total", "/x/a.rb", 10);
+	method = ruby_method("times", &ids);
+	set_ruby_names(ids);
+	class = sc_heap(&sc, 320);
+	sc_set(&sc, class, 3, 8);
+	sc_set(&sc, class + 24 + 8 * 16, sc_string(&sc, "Integer"), 8);
+	sc_set(&sc, class + 24 + 8 * 17, sc_string(&sc, "Next"), 8); /* the object behind */
+	sc_set(&sc, method + 32, class, 8);
+	expect_text(&script, method, 0, "Integer#times", "", 0);
+	sc_set(&sc, class + 24 + 8 * 16, 0, 8);
+	expect_text(&script, method, 0, "times", "", 0);
+	sc_set(&sc, sc.version_at + 2, '2', 1); /* 3.2: an array */
+	assert_int_equal(find(true, SC_BASE, &script), 0);
+	sc_set(&sc, class + 24 + 8, class + 200, 8);
+	sc_set(&sc, class + 200 + 8, sc_string(&sc, "Array"), 8);
+	expect_text(&script, method, 0, "Array#times", "", 0);
 }
 
+/* Data at the end of all addresses: the search for the names of methods ends. */
 static void test_ruby_wrap(void **state)
 {
 	const Elf64_Phdr data = {
@@ -638,6 +743,8 @@ int main(void)
 		cmocka_unit_test(test_unsupported),
 		cmocka_unit_test(test_php_frame_pointers),
 		cmocka_unit_test(test_ruby_vm),
+		cmocka_unit_test(test_ruby_classes),
+		cmocka_unit_test(test_ruby_wrong_classes),
 		cmocka_unit_test(test_ruby_sizes),
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_php_names),

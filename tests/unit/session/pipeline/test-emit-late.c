@@ -11,12 +11,19 @@
 #include "tests/unit/cmocka.h"
 
 int late_root(int x);
+int pcre2_jit_match_test(int x);
 int late_first(int x);
 int late_second(int x);
 
 __attribute__((noinline)) int late_root(int x)
 {
-	return late_first(x) - late_second(x);
+	return late_first(x) - late_second(x) + pcre2_jit_match_test(x);
+}
+
+/* As the function that runs code of PCRE's compiler. */
+__attribute__((noinline)) int pcre2_jit_match_test(int x)
+{
+	return x * 7;
 }
 
 __attribute__((noinline)) int late_first(int x)
@@ -58,6 +65,7 @@ static void fixture_init_lines(struct fixture *f, bool no_lines)
 							 .loader = f->loader,
 							 .modules = f->modules,
 							 .account = &f->account,
+							 .clock = CLOCK_MONOTONIC,
 							 .no_lines = no_lines},
 				  &f->emit),
 			 0);
@@ -306,6 +314,111 @@ static void map_at_the_end(void **state)
 	fixture_deinit(&f);
 }
 
+/* A sample at @time of @frames in JIT code, innermost first. */
+static void sample_jit(struct fixture *f, struct process *process, uint64_t time,
+		       const uint64_t *frames, uint32_t n)
+{
+	struct outcome *o = calloc(1, sizeof(*o) + n * sizeof(o->frames[0]));
+	struct uw_space *space;
+
+	assert_non_null(o);
+	assert_int_equal(process_space(f->processes, process, &space), 0);
+	o->kind = OUTCOME_SAMPLE;
+	o->result = UW_WHOLE;
+	o->n_user = n;
+	memcpy(o->frames, frames, n * sizeof(*frames));
+	o->info.process = process_ref(process);
+	o->info.space = uw_space_ref(space);
+	o->info.pid = o->info.tid = process->pid;
+	o->info.time = time;
+	assert_int_equal(emit_outcome(f->emit, o), 0);
+	free(o);
+}
+
+static void put_load(FILE *dump, uint64_t time, const char *name)
+{
+	const uint64_t fixed[] = {time, 0, 0x10000, 0x10000, 0x100, 1};
+	const uint32_t head[] = {0, (uint32_t)(8 + sizeof(fixed) + strlen(name) + 1)};
+
+	assert_int_equal(fwrite(head, sizeof(head), 1, dump), 1);
+	assert_int_equal(fwrite(fixed, sizeof(fixed), 1, dump), 1);
+	assert_int_equal(fwrite(name, strlen(name) + 1, 1, dump), 1);
+	assert_int_equal(fflush(dump), 0);
+}
+
+/* A dump that was read last before its program loaded other code to the address of a sample. */
+static void dump_read_late(void **state)
+{
+	static const uint32_t header[] = {0x4a695444, 1, 12};
+	const uint64_t now = clock_ns(CLOCK_MONOTONIC), jit[] = {0x10010, 0x10090};
+	const uint32_t pid = (uint32_t)getpid();
+	struct uw_file_id id = {0};
+	struct process *process;
+	struct uw_space *space;
+	struct fixture f;
+	struct stat st;
+	char path[64];
+	FILE *dump;
+
+	(void)state;
+	(void)snprintf(path, sizeof(path), "/tmp/jit-%u.dump", pid);
+	(void)unlink(path);
+	dump = fopen(path, "wxe");
+	assert_non_null(dump);
+	assert_true(!fchmod(fileno(dump), 0600) && !fstat(fileno(dump), &st));
+	assert_int_equal(fwrite(header, sizeof(header), 1, dump), 1);
+	put_load(dump, now - 10 * NSEC_PER_SEC, "jit_before");
+	fixture_init(&f);
+	id = (struct uw_file_id){
+		.major = major(st.st_dev), .minor = minor(st.st_dev), .inode = st.st_ino};
+	assert_int_equal(process_mmap(f.processes, pid, 0x10000, 0x2000, 0, true, "//anon", NULL),
+			 0);
+	assert_int_equal(process_mmap(f.processes, pid, 0x20000, 0x1000, 0, true, path, &id), 0);
+	process = process_find(f.processes, pid);
+	process->owner = getuid();
+	sample_jit(&f, process, now - 5 * NSEC_PER_SEC, jit, 2);
+	answer_all(&f);
+	assert_true(has_late_name(&f, "jit_before"));
+	put_load(dump, now - 3 * NSEC_PER_SEC, "jit_after");
+	sample_jit(&f, process, now - 2 * NSEC_PER_SEC, jit, 2);
+	answer_all(&f);
+	assert_false(has_late_name(&f, "jit_after"));
+	emit_ask_names(f.emit);
+	/* The process that reads has a module of its own: here it is the same. */
+	assert_int_equal(process_space(f.processes, process, &space), 0);
+	uw_module_drop_symbols(uw_space_find(space, 0x10010)->module);
+	answer_all(&f);
+	assert_true(has_late_name(&f, "jit_after"));
+	assert_int_equal(fclose(dump), 0);
+	assert_int_equal(unlink(path), 0);
+	fixture_deinit(&f);
+}
+
+/* Code of a compiler of regular expressions, which no file names. */
+static void name_by_caller(void **state)
+{
+	const uint64_t frames[] = {0x10010, 0x10020, (uint64_t)(uintptr_t)pcre2_jit_match_test,
+				   (uint64_t)(uintptr_t)late_root};
+	const uint64_t others[] = {0x10030, (uint64_t)(uintptr_t)late_first,
+				   (uint64_t)(uintptr_t)late_root};
+	struct process *process;
+	struct fixture f;
+
+	(void)state;
+	(void)fixture_loaded(&f, &process);
+	assert_int_equal(
+		process_mmap(f.processes, process->pid, 0x10000, 0x2000, 0, true, "//anon", NULL),
+		0);
+	sample_jit(&f, process, 1, frames, 4);
+	assert_true(has_late_name(&f, "[pcre-jit]"));
+	assert_int_equal(unsymbolized(&f), 0);
+	sample_jit(&f, process, 2, frames, 4);
+	assert_int_equal(unsymbolized(&f), 0);
+	sample_jit(&f, process, 3, others, 3);
+	assert_int_equal(unsymbolized(&f), 1);
+	fixture_deinit(&f);
+}
+
 /* The runtime that a process has mapped; a program that embeds one is named by its library. */
 static void hints(void **state)
 {
@@ -474,7 +587,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wanted_again),	       cmocka_unit_test(dropped_meanwhile),
-		cmocka_unit_test(map_at_the_end),      cmocka_unit_test(hints),
+		cmocka_unit_test(map_at_the_end),      cmocka_unit_test(dump_read_late),
+		cmocka_unit_test(name_by_caller),      cmocka_unit_test(hints),
 		cmocka_unit_test(gone_meanwhile),      cmocka_unit_test(many_modules),
 		cmocka_unit_test(renewed_while_asked), cmocka_unit_test(forgotten_meanwhile),
 		cmocka_unit_test(test_old_python),

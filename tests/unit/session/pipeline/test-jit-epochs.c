@@ -168,6 +168,73 @@ static void test_bounds(void **state)
 	jit_epochs_deinit(&epochs);
 }
 
+/* While the reading of a dump is late, each slice of time has epochs of its own. */
+static void test_slices(void **state)
+{
+	struct jit_epochs epochs = {0};
+	uint64_t first = key(&epochs, 0x1010, 110), second, third;
+
+	(void)state;
+	jit_epochs_read(&epochs, 120);
+	assert_false(jit_epochs_slice(&epochs, 100, 50)); /* read after the sample */
+	assert_false(jit_epochs_slice(&epochs, 170, 50));
+	assert_false(jit_epochs_slice(&epochs, UINT64_MAX, 50)); /* of a clock that is not known */
+	assert_int_equal(key(&epochs, 0x1010, 170), first);
+	assert_true(jit_epochs_slice(&epochs, 171, 50));
+	second = key(&epochs, 0x1010, 172);
+	assert_int_equal(second & JIT_ADDRESS, 0x1010);
+	assert_int_not_equal(second, first);
+	assert_int_equal(jit_epochs_time(&epochs, first), 110);
+	assert_int_equal(jit_epochs_time(&epochs, second), 172);
+	assert_int_equal(key(&epochs, 0x1010 | WRITER_GUESSED, 173), second | WRITER_GUESSED);
+	assert_int_equal(key(&epochs, 0x2010, 174), 0x2010); /* new in the slice */
+	assert_false(jit_epochs_slice(&epochs, 221, 50));
+	assert_int_equal(key(&epochs, 0x1010, 221), second);
+	assert_true(jit_epochs_slice(&epochs, 222, 50));
+	third = key(&epochs, 0x1010, 223);
+	assert_int_not_equal(third, second);
+	assert_int_not_equal(third, first);
+	assert_int_not_equal(key(&epochs, 0x2010, 224), 0x2010);
+	/* It is read in time again. */
+	jit_epochs_read(&epochs, 300);
+	jit_epochs_read(&epochs, 290);
+	assert_false(jit_epochs_slice(&epochs, 350, 50));
+	assert_int_equal(key(&epochs, 0x1010, 350), third);
+	jit_epochs_deinit(&epochs);
+}
+
+/* What was named too early is named again, once. */
+static void test_settle(void **state)
+{
+	struct jit_epochs epochs = {0};
+	uint64_t k;
+
+	(void)state;
+	jit_epochs_read(&epochs, 100);
+	assert_int_equal(jit_epochs_note(&epochs, key(&epochs, 0x1010, 90)), 0);
+	assert_false(jit_epochs_settle(&epochs, &k));
+	assert_int_equal(jit_epochs_note(&epochs, key(&epochs, 0x2010 | WRITER_GUESSED, 150)), 0);
+	assert_int_equal(jit_epochs_note(&epochs, key(&epochs, 0x3010, 250)), 0);
+	assert_int_equal(jit_epochs_note(&epochs, 0x4010), 0); /* never sampled */
+	assert_false(jit_epochs_settle(&epochs, &k));
+	jit_epochs_read(&epochs, 200);
+	assert_true(jit_epochs_settle(&epochs, &k));
+	assert_int_equal(k, 0x2010);
+	assert_false(jit_epochs_settle(&epochs, &k));
+	jit_epochs_read(&epochs, 250);
+	assert_true(jit_epochs_settle(&epochs, &k));
+	assert_int_equal(k, 0x3010);
+	assert_false(jit_epochs_settle(&epochs, &k));
+	/* Its list has a bound, and so have slices. */
+	for (uint64_t i = 0; i < 1 << 18; i++)
+		assert_int_equal(jit_epochs_note(&epochs, key(&epochs, 0x5000 + i % 8, 300)), 0);
+	assert_true(epochs.n_unsure <= 1 << 17);
+	for (uint64_t i = 0; i < 1 << 15; i++)
+		(void)key(&epochs, 0x100000 + i, 300);
+	assert_false(jit_epochs_slice(&epochs, 1000, 50));
+	jit_epochs_deinit(&epochs);
+}
+
 static void test_clocks(void **state)
 {
 	uint64_t now = clock_ns(CLOCK_BOOTTIME), monotonic;
@@ -183,10 +250,9 @@ static void test_clocks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_reuse),
-		cmocka_unit_test(test_unnamed),
-		cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_clocks),
+		cmocka_unit_test(test_reuse),  cmocka_unit_test(test_unnamed),
+		cmocka_unit_test(test_bounds), cmocka_unit_test(test_slices),
+		cmocka_unit_test(test_settle), cmocka_unit_test(test_clocks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
