@@ -12,7 +12,8 @@
  * past a budget it is given up for a heap sort, so that a damaged ring costs n log n.
  *
  * A record without a time keeps its place in its ring: it takes the time of the record before it, or
- * 0 (before everything) in a ring whose layout has no time.
+ * 0 (before everything) in a ring whose layout has no time.  So does a record of the future, which nothing can be: its time
+ * is damaged, or of a clock that was set back, and its ring would wait for it.
  *
  * Memory: pending lists grow to the most records that ever waited in a ring at once (bounded by its
  * size) and stay that large. */
@@ -191,8 +192,13 @@ static void pending_close_up(struct merge_ring *mr)
 	mr->first = 0;
 }
 
+static bool is_future(const struct merge *merge, uint64_t time, uint64_t now)
+{
+	return !merge->finishing && time > now && time - now > NSEC_PER_SEC;
+}
+
 /* A ring to its loaded head. */
-static int read_ring(struct merge_ring *mr)
+static int read_ring(const struct merge *merge, struct merge_ring *mr, uint64_t now)
 {
 	struct pending item = {0};
 	bool sorted = true;
@@ -204,6 +210,8 @@ static int read_ring(struct merge_ring *mr)
 		item.timed = record_time(&mr->layout, item.record, &item.time);
 		if (!item.timed && mr->all_timed)
 			return fail(-EBADMSG);
+		if (item.timed && is_future(merge, item.time, now))
+			item.timed = false;
 		if (!item.timed)
 			item.time = mr->last_time;
 		mr->last_time = max_u64(mr->last_time, item.time);
@@ -261,7 +269,7 @@ static void build_heap(struct merge *merge)
 		sink_ring(merge, i);
 }
 
-static int read_rings(struct merge *merge)
+static int read_rings(struct merge *merge, uint64_t now)
 {
 	int r;
 
@@ -271,7 +279,7 @@ static int read_rings(struct merge *merge)
 			return trace(r);
 	}
 	for (size_t i = 0; i < merge->n_rings; i++) {
-		r = read_ring(&merge->rings[i]);
+		r = read_ring(merge, &merge->rings[i], now);
 		if (r < 0)
 			return trace(r);
 	}
@@ -282,7 +290,7 @@ int merge_begin(struct merge *merge, uint64_t now)
 {
 	merge->n_heap = 0; /* nothing to release when this fails */
 	if (merge->broken == 0)
-		merge->broken = read_rings(merge);
+		merge->broken = read_rings(merge, now);
 	if (merge->broken < 0)
 		return trace(merge->broken);
 	build_heap(merge);

@@ -287,6 +287,24 @@ bool record_find_stack(const struct record_layout *layout, const struct perf_eve
 
 enum { USER_TYPE_START = 64 }; /* types that perf itself writes into perf.data: no trailer */
 
+/* The words of a record that is not a sample.  The size of these two grows by a trailer with each event that gets one (of any
+ * profiler), as the kernel does not set it back: perf_event_ksymbol_output(), perf_event_bpf_output() in kernel/events/core.c,
+ * seen on 6.18.  What follows the trailer is whatever the ring had there before. */
+static struct words words_of(const struct record_layout *layout,
+			     const struct perf_event_header *record)
+{
+	const uint64_t trailer = layout->sample_id_all ? layout->sample_type & SAMPLE_TRAILER : 0;
+	struct words w = body_of(record);
+	size_t n = 2;
+
+	if (record->type == PERFWIND_RECORD_KSYMBOL && words_left(&w) > n)
+		n += strnlen((const char *)(w.p + n), (words_left(&w) - n) * WORD) / WORD + 1;
+	else if (record->type != PERFWIND_RECORD_BPF)
+		return w;
+	w.end = w.p + min_u64(n + count_bits(trailer), words_left(&w));
+	return w;
+}
+
 /* Cuts the trailer off the words and reads it; true when it is whole (or not part of the layout).
  */
 static bool parse_trailer(const struct record_layout *layout, struct words *w,
@@ -448,7 +466,7 @@ int record_parse_event(const struct record_layout *layout, const struct perf_eve
 		       struct record_event *ret_event)
 {
 	struct record_event event = {.type = record->type, .misc = record->misc};
-	struct words w = body_of(record);
+	struct words w = words_of(layout, record);
 	bool ok;
 
 	/* When another profiler asks for build ids, the kernel sets this bit for it in the one
@@ -529,7 +547,7 @@ bool record_time(const struct record_layout *layout, const struct perf_event_hea
 		 uint64_t *ret_time)
 {
 	const uint64_t type = layout->sample_type;
-	const struct words w = body_of(record);
+	const struct words w = words_of(layout, record);
 	size_t index;
 
 	if (!(type & PERF_SAMPLE_TIME))

@@ -49,15 +49,48 @@ static void test_finish(void **state)
 	(void)state;
 	machine_start(2, 512);
 	add_sample(0, 5000, 1, 0);
-	add_sample(1, UINT64_MAX, 2, 0);
+	add_sample(1, 6000, 2, 0);
 	publish_all();
 	begin();
 	expect_done();
 	merge_finish(machine.merge);
 	assert_int_equal(merge_begin(machine.merge, 1), 0); /* T is ignored */
 	expect_next(0, 5000, 1);
-	expect_next(1, UINT64_MAX, 2);
+	expect_next(1, 6000, 2);
 	expect_done();
+	machine_stop();
+}
+
+/* A time of the future, damaged or of a clock that was set back, holds up no ring: the record comes with the one before it. */
+static void test_future(void **state)
+{
+	(void)state;
+	machine_start(2, 512);
+	machine.clock = 100;
+	add_sample(0, 50, 1, 0);
+	add_sample(0, 100 + 2 * NSEC_PER_SEC, 2, 0);
+	add_sample(0, UINT64_MAX, 3, 0);
+	add_sample(0, 60, 4, 0);
+	add_sample(1, 55, 5, 0);
+	publish_all();
+	begin();
+	expect_next(0, 50, 1);
+	expect_next(0, 50, 2);
+	expect_next(0, 50, 3);
+	expect_next(1, 55, 5);
+	expect_next(0, 60, 4);
+	expect_done();
+	assert_int_equal(ring_held(machine.ring[0]), 0);
+	/* A little ahead is only later. */
+	add_sample(0, 100 + NSEC_PER_MSEC, 6, 0);
+	publish_all();
+	begin();
+	expect_done();
+	machine.clock = 101 + NSEC_PER_MSEC;
+	begin();
+	expect_next(0, 100 + NSEC_PER_MSEC, 6);
+	expect_done();
+	assert_int_equal(merge_violations(machine.merge), 0);
 	machine_stop();
 }
 
@@ -248,6 +281,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order_and_limit),
 		cmocka_unit_test(test_finish),
+		cmocka_unit_test(test_future),
 		cmocka_unit_test(test_back_steps),
 		cmocka_unit_test(test_equal_times_across_rings),
 		cmocka_unit_test(test_untimed),

@@ -258,6 +258,34 @@ static void test_ksymbol_and_cgroup(void **state)
 	assert_string_equal(event.cgroup.path, "/system.slice");
 }
 
+/* The kernel makes them too long by a trailer for each other listener: what is behind the trailer is not read. */
+static void test_too_long(void **state)
+{
+	struct record_event event;
+	uint64_t time;
+
+	(void)state;
+	for (int symbol = 0; symbol < 2; symbol++) {
+		fake_begin(&rec, symbol ? PERFWIND_RECORD_KSYMBOL : PERFWIND_RECORD_BPF, 0);
+		fake_word(&rec, 0xffffffffc0001000);
+		fake_pair(&rec, 0x80, 1);
+		if (symbol)
+			fake_text(&rec, "bpf_prog_b11459a0e11ca14c_perfwind");
+		add_trailer();
+		for (int i = 0; i < 6; i++)
+			fake_word(&rec, 0x6c2d78756e696c2f);
+		assert_true(record_time(&with_trailer, fake_end(&rec), &time));
+		assert_int_equal(time, 5000);
+		assert_int_equal(record_parse_event(&with_trailer, fake_end(&rec), &event),
+				 symbol ? 0 : RECORD_UNKNOWN);
+		assert_int_equal(event.time, 5000);
+		assert_int_equal(event.cpu, 6);
+		if (symbol)
+			assert_string_equal(event.ksymbol.name,
+					    "bpf_prog_b11459a0e11ca14c_perfwind");
+	}
+}
+
 /* A name must end before the trailer, which would end it by luck. */
 static void test_name_without_end(void **state)
 {
@@ -318,6 +346,7 @@ int main(void)
 		cmocka_unit_test(test_comm_and_tasks),
 		cmocka_unit_test(test_lost_and_throttle),
 		cmocka_unit_test(test_ksymbol_and_cgroup),
+		cmocka_unit_test(test_too_long),
 		cmocka_unit_test(test_name_without_end),
 		cmocka_unit_test(test_unknown),
 	};
