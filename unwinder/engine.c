@@ -27,7 +27,8 @@ void uw_result_out_of_copy(const struct uw_snapshot *snapshot, struct uw_result 
 	bool beyond = address >= sp &&
 		      (snapshot->stack_len < 8 || address - sp > snapshot->stack_len - 8);
 
-	if (snapshot->stack_full && beyond)
+	/* Nothing was copied: the page of sp was not there yet, as in the fault that makes it. */
+	if ((snapshot->stack_full || !snapshot->stack_len) && beyond)
 		uw_result_end(res, UW_CUT, UW_OK, address);
 	else
 		uw_result_end(res, UW_FAILED, UW_MEMORY, address);

@@ -40,8 +40,8 @@ static inline void uw_result_end(struct uw_result *res, enum uw_outcome outcome,
 	res->stopped_at = stopped_at;
 }
 
-/* The stack does not hold @address: CUT when the copy was as long as its room and ends before it,
- * else FAILED, UW_MEMORY. */
+/* The stack does not hold @address: CUT when the copy was as long as its room, or is empty, and ends before it, else FAILED,
+ * UW_MEMORY. */
 void uw_result_out_of_copy(const struct uw_snapshot *snapshot, struct uw_result *res,
 			   uint64_t address);
 

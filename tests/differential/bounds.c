@@ -15,13 +15,14 @@ static uint64_t missed(const struct answers *native, const struct answers *other
 	return a.only_second_whole;
 }
 
-/* Stacks that are called CUT, of copies that had room left. */
+/* Stacks that are called CUT, of copies that had room left.  The kernel leaves one empty where the page of sp is not there yet. */
 static uint64_t cut_short(const struct samples *samples, const struct answers *native)
 {
 	uint64_t n = 0;
 
 	for (size_t i = 0; i < native->n; i++)
-		n += native->list[i].outcome == UW_CUT && !samples->list[i].snapshot.stack_full;
+		n += native->list[i].outcome == UW_CUT && samples->list[i].snapshot.stack_len &&
+		     !samples->list[i].snapshot.stack_full;
 	return n;
 }
 

@@ -1,6 +1,6 @@
 /* judge.c - see judge.h.
  *
- * A stack is right when it is whole (or cut where a full copy ends, and right up to there) and
+ * A stack is right when it is whole (or cut where a full or an empty copy ends, and right up to there) and
  * every true call site stands in it as a return address, in order.  Between two call sites only frames
  * of other modules may stand and the one that called those (libc's qsort is not instrumented, so
  * nobody told of the call).  Above the innermost one at most two frames of the program may stand: a
@@ -37,7 +37,8 @@ static bool answer_is_right(const struct sample *sample, const struct answer *an
 			return false;
 	}
 	if (answer->outcome == UW_CUT)
-		return sample->snapshot.stack_full && inner <= EXTRA_INNER;
+		return (sample->snapshot.stack_full || !sample->snapshot.stack_len) &&
+		       inner <= EXTRA_INNER;
 	return found == sample->n_truth && inner <= EXTRA_INNER && outer <= EXTRA_OUTER;
 }
 

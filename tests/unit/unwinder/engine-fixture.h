@@ -253,7 +253,8 @@ static void test_cut(void **state)
 
 	snapshot.stack_len = 0;
 	res = unwind(*state, &snapshot);
-	assert_int_equal(res.reason, UW_MEMORY);
+	assert_int_equal(res.outcome, UW_CUT);
+	assert_int_equal(res.reason, UW_OK);
 	assert_int_equal(res.n_frames, 1);
 	uw_space_unref(space);
 }
