@@ -21,6 +21,7 @@ enum child_calls {
 	CHILD_CALLS_ACCEPT, /* the next, takes connections, and makes children */
 	CHILD_CALLS_OPEN,  /* the next, and opens for reading; makes, removes and signals nothing */
 	CHILD_CALLS_GIVEN, /* works on descriptors that it is given, and opens nothing */
+	CHILD_CALLS_BPF,   /* the same, loads BPF programs, and opens for reading */
 	CHILD_CALLS_N,
 };
 

@@ -33,6 +33,7 @@
 #include "perf/gate.h"
 #include "perf/probe.h"
 #include "profile/profile-text.h"
+#include "session/rights-filter.h"
 #include "session/rights.h"
 #include "session/consent/consent.h"
 #include "session/session.h"
@@ -703,8 +704,12 @@ static int open_output(struct record *rec)
 /* While there still are the privileges for it. */
 static int make_at_sample(struct record *rec)
 {
+	/* Of a command most need none, and many are short. */
+	bool later = rec->command_pid && !rec->args.all &&
+		     rights_filter_helpers(log_level >= LOG_LEVEL_VERBOSE) >= 0;
 	const struct at_sample_options o = {
 		.features = &rec->features,
+		.later = later,
 		.deep = rec->args.unwinder == UW_ENGINE_NATIVE && !rec->args.kernel_only,
 		.python = rec->args.unwinder == UW_ENGINE_NATIVE && !rec->args.kernel_only,
 	};

@@ -110,22 +110,23 @@ static int map_ring(struct bpf_ring *r)
 	return 0;
 }
 
-int bpf_ring_new(size_t bytes, struct bpf_ring **ret_ring)
+int bpf_ring_map(size_t bytes)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	struct bpf_ring *ring;
+	return bpf_map_new(BPF_MAP_TYPE_RINGBUF, 0, 0, (uint32_t)bytes, 0);
+}
+
+int bpf_ring_open(int fd, size_t bytes, struct bpf_ring **ret_ring)
+{
+	struct bpf_ring *ring = ring_alloc(bytes);
 	int r;
 
-	bytes = round_up_power_of_two(max_u64(bytes, page));
-	if (bytes > 1u << 30)
-		return fail(-EINVAL);
-	ring = ring_alloc(bytes);
-	if (!ring)
+	if (!ring) {
+		(void)fd_close(fd);
 		return fail(-ENOMEM);
-	ring->page = page;
-	r = ring->fd = bpf_map_new(BPF_MAP_TYPE_RINGBUF, 0, 0, (uint32_t)bytes, 0);
-	if (r >= 0)
-		r = map_ring(ring);
+	}
+	ring->page = (size_t)sysconf(_SC_PAGESIZE);
+	ring->fd = fd;
+	r = map_ring(ring);
 	if (r < 0) {
 		(void)bpf_ring_free(ring);
 		return fail(r);

@@ -110,6 +110,14 @@ static int load(const char *name, const void *settings, size_t settings_size,
 	return r;
 }
 
+static int load_insns(const struct bpf_insn *insns, size_t n)
+{
+	int fd =
+		bpf_prog_load(BPF_PROG_TYPE_PERF_EVENT, "perfwind", "Dual BSD/GPL", insns, n, NULL);
+
+	return fd < 0 ? -errno : fd;
+}
+
 /* One that does nothing. */
 static int load_empty(void)
 {
@@ -118,8 +126,33 @@ static int load_empty(void)
 		{.code = BPF_JMP | BPF_EXIT},
 	};
 
-	return bpf_prog_load(BPF_PROG_TYPE_PERF_EVENT, "perfwind", "Dual BSD/GPL", insns,
-			     ARRAY_SIZE(insns), NULL);
+	return load_insns(insns, ARRAY_SIZE(insns));
+}
+
+/* bpf_tail_call(context, array, 0), which returns only where the place is empty; 1: the sample is kept. */
+int bpf_stub_new(int array)
+{
+	const struct bpf_insn insns[] = {
+		{.code = BPF_LD | BPF_DW | BPF_IMM,
+		 .dst_reg = BPF_REG_2,
+		 .src_reg = BPF_PSEUDO_MAP_FD,
+		 .imm = array},
+		{.code = 0},
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_3, .imm = 0},
+		{.code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_tail_call},
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 1},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+
+	return load_insns(insns, ARRAY_SIZE(insns));
+}
+
+int bpf_array_put(int array, int program)
+{
+	const uint32_t place = 0;
+	const int value = program;
+
+	return bpf_map_update_elem(array, &place, &value, BPF_ANY) < 0 ? -errno : 0;
 }
 #else
 int bpf_map_new(uint32_t type, uint32_t key, uint32_t value, uint32_t entries, uint32_t flags)
@@ -140,7 +173,24 @@ static int load_empty(void)
 {
 	return -ENOPKG;
 }
+
+int bpf_stub_new(int array)
+{
+	(void)array;
+	return -ENOPKG;
+}
+
+int bpf_array_put(int array, int program)
+{
+	(void)array, (void)program;
+	return -ENOPKG;
+}
 #endif
+
+int bpf_array_new(void)
+{
+	return bpf_map_new(BPF_MAP_TYPE_PROG_ARRAY, sizeof(uint32_t), sizeof(uint32_t), 1, 0);
+}
 
 /* ---- the program ---- */
 
@@ -199,22 +249,24 @@ int bpf_try(void)
 
 	if (program < 0)
 		return program;
-	ring = bpf_map_new(BPF_MAP_TYPE_RINGBUF, 0, 0, (uint32_t)sysconf(_SC_PAGESIZE), 0);
+	ring = bpf_ring_map((size_t)sysconf(_SC_PAGESIZE));
 	return ring < 0 ? ring : 0;
 }
 
 /* ---- tables ---- */
 
-int bpf_memory_new(size_t bytes, struct bpf_memory *ret_memory)
+int bpf_memory_map(size_t bytes)
+{
+	return bpf_map_new(BPF_MAP_TYPE_ARRAY, sizeof(uint32_t), (uint32_t)bytes, 1,
+			   BPF_F_MMAPABLE);
+}
+
+int bpf_memory_open(int map, size_t bytes, struct bpf_memory *ret_memory)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), mapped = (bytes + page - 1) / page * page;
-	_cleanup_(fd_closep) int fd = -1;
-	void *at;
+	_cleanup_(fd_closep) int fd = map;
+	void *at = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
-	fd = bpf_map_new(BPF_MAP_TYPE_ARRAY, sizeof(uint32_t), (uint32_t)bytes, 1, BPF_F_MMAPABLE);
-	if (fd < 0)
-		return fail(fd);
-	at = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (at == MAP_FAILED)
 		return fail(-errno);
 	(void)madvise(at, mapped, MADV_DONTFORK); /* no helper process has it */

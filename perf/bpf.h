@@ -6,8 +6,8 @@
  *                                     ├─► struct bpf_ring     records, read in place
  *                                     └◄─ struct bpf_memory   tables, written by main without a system call
  *
- * Everything is made before privileges are dropped: bpf(2) is on no list of system calls, and none is needed
- * afterwards.  Linux 5.8 (ring buffers); root, or CAP_BPF and CAP_PERFMON.
+ * Programs and maps are made before privileges are dropped, or by a helper process (at-sample.h): main makes no bpf(2).
+ * Linux 5.8 (ring buffers); root, or CAP_BPF and CAP_PERFMON.
  *
  * The kernel skips the program, and drops the sample, while another BPF program (kprobe, tracepoint)
  * or a change of a BPF map runs on the CPU (bpf_prog_active in kernel/events/core.c). */
@@ -29,6 +29,11 @@ struct bpf_map_of {
  * alive with it.  < 0 with one line in @why: without permission, without BPF, or the verifier's last line. */
 int bpf_program_new(const char *program, const void *settings, size_t settings_size,
 		    const struct bpf_map_of *maps, size_t n_maps, char *why, size_t why_size);
+/* A program that runs the program of place 0 of @array, if there is one.  Its descriptor, or -errno. */
+int bpf_stub_new(int array);
+/* An array with one place for a program, and puts one there.  The program stays as long as a process has the array. */
+int bpf_array_new(void);
+int bpf_array_put(int array, int program);
 /* Is an empty program accepted, and a ring?  0 or -errno; about 0.1 ms. */
 int bpf_try(void);
 
@@ -40,7 +45,10 @@ struct bpf_memory {
 	void *at;
 	size_t mapped;
 };
-int bpf_memory_new(size_t bytes, struct bpf_memory *ret_memory);
+/* The descriptor of a new map for it, or -errno. */
+int bpf_memory_map(size_t bytes);
+/* Maps @fd, which it consumes, from bpf_memory_map(@bytes). */
+int bpf_memory_open(int fd, size_t bytes, struct bpf_memory *ret_memory);
 void bpf_memory_deinit(struct bpf_memory *memory);
 
 /* ---- rings ---- */
@@ -52,8 +60,10 @@ struct bpf_ring_record {
 	size_t len;	  /* as reserved */
 	uint64_t position;
 };
-/* @bytes is rounded up to a power of two of pages, and allocated at once. */
-int bpf_ring_new(size_t bytes, struct bpf_ring **ret_ring);
+/* The descriptor of a new map for a ring, or -errno.  @bytes: a power of two of pages; allocated at once. */
+int bpf_ring_map(size_t bytes);
+/* Maps @fd, which it consumes, from bpf_ring_map(@bytes). */
+int bpf_ring_open(int fd, size_t bytes, struct bpf_ring **ret_ring);
 struct bpf_ring *bpf_ring_free(struct bpf_ring *ring);
 /* For instructions, and to poll: readable when the program asked for a wake-up. */
 int bpf_ring_fd(const struct bpf_ring *ring);

@@ -32,8 +32,9 @@ struct deep_thread {
 struct deep {
 	struct sample_records records;
 	struct bpf_memory memory;
-	struct deep_table *table; /* in it */
-	uint8_t first;		  /* class of a thread that was not seen yet */
+	struct deep_table *table;    /* in it */
+	struct deep_table own_table; /* before it */
+	uint8_t first;		     /* class of a thread that was not seen yet */
 	struct deep_thread threads[DEEP_THREADS];
 	uint64_t copied;
 };
@@ -165,25 +166,46 @@ void deep_count(const struct deep *d, struct deep_counts *ret_counts)
 
 /* ---- life cycle ---- */
 
-int deep_new(size_t n_cpus, struct deep **ret_deep)
+int deep_new(struct deep **ret_deep)
 {
-	enum { PER_CPU = 4 << 20, LEAST = 16 << 20, MOST = 64 << 20 };
 	struct deep *d = calloc(1, sizeof(*d));
 	int r;
 
 	if (!d)
 		return fail(-ENOMEM);
 	d->memory.fd = -1;
-	r = records_init(&d->records, min_u64(max_u64(n_cpus * PER_CPU, LEAST), MOST));
-	if (r >= 0)
-		r = bpf_memory_new(sizeof(*d->table), &d->memory);
+	d->table = &d->own_table;
+	r = records_init(&d->records);
 	if (r < 0) {
-		(void)deep_free(d);
+		free(d);
 		return trace(r);
 	}
-	d->table = d->memory.at;
 	deep_set_room(d, 65528);
 	*ret_deep = d;
+	return 0;
+}
+
+size_t deep_ring_bytes(size_t n_cpus)
+{
+	enum { PER_CPU = 4 << 20, LEAST = 16 << 20, MOST = 64 << 20 };
+
+	return round_up_power_of_two(min_u64(max_u64(n_cpus * PER_CPU, LEAST), MOST));
+}
+
+int deep_begin(struct deep *d, int ring_fd, size_t ring_bytes, int table_fd)
+{
+	int r = bpf_memory_open(table_fd, sizeof(*d->table), &d->memory);
+
+	if (r < 0) {
+		(void)fd_close(ring_fd);
+		return trace(r);
+	}
+	r = bpf_ring_open(ring_fd, ring_bytes, &d->records.ring);
+	if (r < 0)
+		return trace(r);
+	d->table = d->memory.at;
+	memcpy(d->table->threads, d->own_table.threads, sizeof(d->table->threads));
+	deep_set_room(d, d->own_table.room);
 	return 0;
 }
 
@@ -191,7 +213,7 @@ struct deep *deep_free(struct deep *d)
 {
 	if (!d)
 		return NULL;
-	if (d->table) {
+	if (d->records.ring) {
 		struct deep_counts counts;
 
 		deep_count(d, &counts);
@@ -212,15 +234,5 @@ void deep_set_clock(struct deep *d, int clock)
 
 int deep_fd(const struct deep *d)
 {
-	return bpf_ring_fd(d->records.ring);
-}
-
-size_t deep_ring_bytes(const struct deep *d)
-{
-	return bpf_ring_bytes(d->records.ring);
-}
-
-int deep_table_fd(const struct deep *d)
-{
-	return d->memory.fd;
+	return d->records.ring ? bpf_ring_fd(d->records.ring) : -1;
 }

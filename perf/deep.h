@@ -16,14 +16,16 @@ enum { DEEP_MAX = 1 << 20 /* bytes of one stack */ };
 
 struct deep;
 
-/* @n_cpus: for the size of the ring, 16 to 64 MiB.  Errors: as records_init(), and -ENOMEM. */
-int deep_new(size_t n_cpus, struct deep **ret_deep);
+/* Copies nothing until deep_begin().  Errors: as records_init(), and -ENOMEM. */
+int deep_new(struct deep **ret_deep);
 struct deep *deep_free(struct deep *deep);
+/* Bytes of the ring, 16 to 64 MiB. */
+size_t deep_ring_bytes(size_t n_cpus);
+/* Consumes the descriptors of the program's ring of @ring_bytes and of its table (struct deep_table). */
+int deep_begin(struct deep *deep, int ring_fd, size_t ring_bytes, int table_fd);
 void deep_set_clock(struct deep *deep, int clock); /* as records_set_clock() */
-/* The ring and the table of the program.  The ring, to poll: readable when a quarter of it is in use. */
+/* The ring, to poll: readable when a quarter of it is in use.  -1: none yet. */
 int deep_fd(const struct deep *deep);
-int deep_table_fd(const struct deep *deep);
-size_t deep_ring_bytes(const struct deep *deep);
 /* The smallest size of the kernel's copies: stacks that are no longer are left alone. */
 void deep_set_room(struct deep *deep, uint32_t bytes);
 

@@ -2,6 +2,7 @@
 #include "perf/python-stack.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "perf/sample-records.h"
@@ -9,7 +10,8 @@
 struct python_stacks {
 	struct sample_records records;
 	struct bpf_memory memory;
-	struct python_table *table; /* in it */
+	struct python_table *table;    /* in it */
+	struct python_table own_table; /* before it */
 };
 
 bool python_stacks_find(struct python_stacks *s, uint32_t tid, uint64_t sp, uint64_t time,
@@ -56,25 +58,50 @@ void python_stacks_add(struct python_stacks *s, uint32_t tgid, const struct pyth
 
 /* ---- life cycle ---- */
 
-int python_stacks_new(size_t n_cpus, struct python_stacks **ret_stacks)
+int python_stacks_new(struct python_stacks **ret_stacks)
 {
-	enum { PER_CPU = 1 << 20, LEAST = 4 << 20, MOST = 32 << 20 };
 	struct python_stacks *s = calloc(1, sizeof(*s));
 	int r;
 
 	if (!s)
 		return fail(-ENOMEM);
 	s->memory.fd = -1;
-	r = records_init(&s->records, min_u64(max_u64(n_cpus * PER_CPU, LEAST), MOST));
-	if (r >= 0)
-		r = bpf_memory_new(sizeof(*s->table), &s->memory);
+	s->table = &s->own_table;
+	r = records_init(&s->records);
 	if (r < 0) {
-		(void)python_stacks_free(s);
+		free(s);
 		return trace(r);
 	}
-	s->table = s->memory.at;
 	*ret_stacks = s;
 	return 0;
+}
+
+size_t python_stacks_ring_bytes(size_t n_cpus)
+{
+	enum { PER_CPU = 1 << 20, LEAST = 4 << 20, MOST = 32 << 20 };
+
+	return round_up_power_of_two(min_u64(max_u64(n_cpus * PER_CPU, LEAST), MOST));
+}
+
+int python_stacks_begin(struct python_stacks *s, int ring_fd, size_t ring_bytes, int table_fd)
+{
+	int r = bpf_memory_open(table_fd, sizeof(*s->table), &s->memory);
+
+	if (r < 0) {
+		(void)fd_close(ring_fd);
+		return trace(r);
+	}
+	r = bpf_ring_open(ring_fd, ring_bytes, &s->records.ring);
+	if (r < 0)
+		return trace(r);
+	s->table = s->memory.at;
+	memcpy(s->table->processes, s->own_table.processes, sizeof(s->table->processes));
+	return 0;
+}
+
+bool python_stacks_run(const struct python_stacks *s)
+{
+	return s->records.ring != NULL;
 }
 
 struct python_stacks *python_stacks_free(struct python_stacks *s)
@@ -90,14 +117,4 @@ struct python_stacks *python_stacks_free(struct python_stacks *s)
 void python_stacks_set_clock(struct python_stacks *s, int clock)
 {
 	records_set_clock(&s->records, clock);
-}
-
-int python_stacks_fd(const struct python_stacks *s)
-{
-	return bpf_ring_fd(s->records.ring);
-}
-
-int python_stacks_table_fd(const struct python_stacks *s)
-{
-	return s->memory.fd;
 }

@@ -11,13 +11,15 @@
 #include "perf/bpf.h"
 
 struct python_stacks;
-/* @n_cpus: for the size of the ring, 4 to 32 MiB.  Errors: as records_init(), and -ENOMEM. */
-int python_stacks_new(size_t n_cpus, struct python_stacks **ret_stacks);
+/* Copies nothing until python_stacks_begin().  Errors: as records_init(), and -ENOMEM. */
+int python_stacks_new(struct python_stacks **ret_stacks);
 struct python_stacks *python_stacks_free(struct python_stacks *stacks);
 void python_stacks_set_clock(struct python_stacks *stacks, int clock); /* as records_set_clock() */
-/* The ring and the table of the program. */
-int python_stacks_fd(const struct python_stacks *stacks);
-int python_stacks_table_fd(const struct python_stacks *stacks);
+/* Bytes of the ring, 4 to 32 MiB. */
+size_t python_stacks_ring_bytes(size_t n_cpus);
+/* Consumes the descriptors of the program's ring of @ring_bytes and of its table (struct python_table). */
+int python_stacks_begin(struct python_stacks *stacks, int ring_fd, size_t ring_bytes, int table_fd);
+bool python_stacks_run(const struct python_stacks *stacks); /* it has begun */
 
 /* Where the threads of a process are: addresses and offsets of its Python (symbols/image.h). */
 struct python_threads {

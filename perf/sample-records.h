@@ -12,7 +12,7 @@
 enum { RECORDS_WAITING = 2048 };
 
 struct sample_records {
-	struct bpf_ring *ring;
+	struct bpf_ring *ring; /* NULL: no record yet */
 	int broken;
 	struct bpf_ring_record waiting[RECORDS_WAITING];
 	size_t n_waiting;
@@ -21,8 +21,8 @@ struct sample_records {
 	int64_t ahead;	 /* of it against the program's */
 };
 
-/* @bytes: of the ring.  -EXDEV: this process has a pid namespace of its own, in which the program's thread ids are not known. */
-int records_init(struct sample_records *records, size_t bytes);
+/* -EXDEV: this process has a pid namespace of its own, in which the program's thread ids are not known. */
+int records_init(struct sample_records *records);
 /* Before the first sample: the clock of the session, CLOCK_MONOTONIC if it is not called. */
 void records_set_clock(struct sample_records *records, int clock);
 void records_deinit(struct sample_records *records);

@@ -797,6 +797,11 @@ static int file_module(struct process_table *table, const char *path, const stru
 	return uw_modules_get(table->modules, without_deleted(path, plain), id, ret_module);
 }
 
+bool process_table_interpreters(const struct process_table *table)
+{
+	return table->interpreters;
+}
+
 int process_map_resolve(struct process_table *table, struct process *process, const char *path,
 			struct process_map *map)
 {
@@ -809,6 +814,7 @@ int process_map_resolve(struct process_table *table, struct process *process, co
 			note_vm(process);
 		if (!process->language)
 			process->language = uw_path_language(path);
+		table->interpreters |= process->language && process->language != UW_LANGUAGE_JS;
 		r = file_module(table, path, &map->id, &map->module);
 		break;
 	case PATH_JIT:

@@ -129,6 +129,7 @@ struct process_table {
 		size_t n;
 	} living, exited;
 	uint64_t serial, exits;
+	bool interpreters;
 	struct process_vdso {
 		uint64_t size;
 		struct uw_module *module;

@@ -126,6 +126,8 @@ void process_table_release_ended(struct process_table *table);
 int process_table_new(struct uw_modules *modules, size_t max, struct process_table **ret_table);
 struct process_table *process_table_free(struct process_table *table);
 size_t process_table_count(const struct process_table *table);
+/* Has a process mapped an interpreter that keeps its frames apart from the C stack, but for V8? */
+bool process_table_interpreters(const struct process_table *table);
 /* Bytes of the lists of mappings of all processes in all tables. */
 size_t process_maps_held(void);
 /* Bytes of all mappings, their snapshots, threads and processes. */

@@ -255,6 +255,14 @@ static const int of_given[] = {
 #endif
 };
 
+/* RIGHTS_BPF in addition: libbpf and what it asks of the kernel.  Opening for reading is by an argument. */
+static const int of_bpf[] = {
+	SYS_bpf,    SYS_dup3, SYS_faccessat, SYS_faccessat2, SYS_uname,
+#if defined(__x86_64__)
+	SYS_access, SYS_dup2,
+#endif
+};
+
 /* RIGHTS_OPEN in addition: reads files and processes by name. */
 static const int of_open[] = {
 	SYS_close_range, SYS_dup3,	SYS_faccessat,	SYS_faccessat2,	  SYS_fadvise64,
@@ -327,6 +335,8 @@ size_t rights_calls(enum rights_list list, int ret[static RIGHTS_CALLS])
 	}
 	if (list == RIGHTS_COMMAND)
 		APPEND(of_command);
+	if (list == RIGHTS_BPF)
+		APPEND(of_bpf);
 	if (list == RIGHTS_OPEN || list == RIGHTS_ACCEPT)
 		APPEND(of_open);
 	if (list == RIGHTS_ACCEPT)

@@ -51,7 +51,7 @@ static const struct {
 } made[] = {
 	[RIGHTS_DAEMON] = PROGRAM(of_daemon), [RIGHTS_COMMAND] = PROGRAM(of_command),
 	[RIGHTS_ACCEPT] = PROGRAM(of_accept), [RIGHTS_OPEN] = PROGRAM(of_open),
-	[RIGHTS_GIVEN] = PROGRAM(of_given),
+	[RIGHTS_GIVEN] = PROGRAM(of_given),   [RIGHTS_BPF] = PROGRAM(of_bpf),
 };
 
 static int copy(const struct sock_filter *code, size_t n, struct rights_program *ret_program)
@@ -159,11 +159,12 @@ static int filter_children(uint32_t otherwise)
 		[CHILD_CALLS_ACCEPT] = RIGHTS_ACCEPT,
 		[CHILD_CALLS_OPEN] = RIGHTS_OPEN,
 		[CHILD_CALLS_GIVEN] = RIGHTS_GIVEN,
+		[CHILD_CALLS_BPF] = RIGHTS_BPF,
 	};
 	struct rights_program program;
 	int r = 0;
 
-	for (enum child_calls i = CHILD_CALLS_ACCEPT; i <= CHILD_CALLS_GIVEN && r >= 0; i++) {
+	for (enum child_calls i = CHILD_CALLS_ACCEPT; i < CHILD_CALLS_N && r >= 0; i++) {
 		struct sock_fprog code;
 
 		r = rights_listed(lists[i], otherwise, &program);
@@ -187,22 +188,33 @@ static void load_libraries(void)
 	(void)getgrnam("-");
 }
 
-int rights_filter(enum rights_list list, bool aloud, char *error, size_t size)
+static int filter_helpers(bool aloud, uint32_t *ret_otherwise)
 {
 	const struct sigaction action = {.sa_sigaction = refused,
 					 .sa_flags = SA_SIGINFO | SA_RESTART | SA_NODEFER};
-	bool reported;
-	uint32_t otherwise;
-	int r = 0;
+	bool reported = is_reported(aloud);
 
-	reported = is_reported(aloud);
-	otherwise = reported ? SECCOMP_RET_TRAP : SECCOMP_RET_ERRNO | EPERM;
+	*ret_otherwise = reported ? SECCOMP_RET_TRAP : SECCOMP_RET_ERRNO | EPERM;
+	if (reported && sigaction(SIGSYS, &action, NULL) < 0)
+		return -errno;
+	return filter_children(*ret_otherwise);
+}
+
+int rights_filter_helpers(bool aloud)
+{
+	uint32_t otherwise;
+
+	return filter_helpers(aloud, &otherwise);
+}
+
+int rights_filter(enum rights_list list, bool aloud, char *error, size_t size)
+{
+	uint32_t otherwise;
+	int r;
+
 	if (list == RIGHTS_DAEMON)
 		load_libraries();
-	if (reported && sigaction(SIGSYS, &action, NULL) < 0)
-		r = -errno;
-	if (r >= 0)
-		r = filter_children(otherwise);
+	r = filter_helpers(aloud, &otherwise);
 	if (r >= 0)
 		r = load_both(list, otherwise);
 	if (r < 0)

@@ -13,6 +13,7 @@ enum rights_list {
 	RIGHTS_ACCEPT,
 	RIGHTS_OPEN,
 	RIGHTS_GIVEN,
+	RIGHTS_BPF,
 };
 
 /* From here on other system calls fail with EPERM and are logged by the kernel (audit: SECCOMP), also in the processes that
@@ -22,6 +23,10 @@ enum rights_list {
  * the process instead.  PERFWIND_REFUSED=FILE in the environment (tests only): reports to that file, from helper processes
  * too. */
 int rights_filter(enum rights_list list, bool aloud, char *error, size_t error_size);
+
+/* The lists of helper processes alone, for one that is made before rights_filter(): it has privileges that later ones
+ * do not have.  < 0: -errno. */
+int rights_filter_helpers(bool aloud);
 
 /* ---- the parts, for tests ---- */
 

@@ -70,7 +70,7 @@ static int allow_for_itself(scmp_filter_ctx ctx, enum rights_list list)
 
 	if (r >= 0 && list == RIGHTS_ACCEPT)
 		r = allow_if(ctx, SYS_sched_setscheduler, SCMP_A0(SCMP_CMP_EQ, 0));
-	if (r >= 0 && (list == RIGHTS_OPEN || list == RIGHTS_GIVEN))
+	if (r >= 0 && list >= RIGHTS_OPEN)
 		r = seccomp_rule_add_exact(ctx, SCMP_ACT_ALLOW, SYS_setpriority, 2,
 					   SCMP_A0(SCMP_CMP_EQ, PRIO_PROCESS),
 					   SCMP_A1(SCMP_CMP_EQ, 0));
@@ -112,7 +112,7 @@ static int allow_by_argument(scmp_filter_ctx ctx, enum rights_list list)
 		r = allow_for_itself(ctx, list);
 	if (r >= 0 && is_of_helper(list))
 		r = allow_controls(ctx, list);
-	if (list == RIGHTS_OPEN || list == RIGHTS_GIVEN)
+	if (list >= RIGHTS_OPEN)
 		return r;
 	if (r >= 0 && list == RIGHTS_COMMAND)
 		r = allow_becoming(ctx);
@@ -209,8 +209,8 @@ static int print(const char *name, scmp_filter_ctx filter)
 
 int main(void)
 {
-	static const char *const names[] = {"of_daemon", "of_command", "of_accept", "of_open",
-					    "of_given"};
+	static const char *const names[] = {"of_daemon", "of_command", "of_accept",
+					    "of_open",	 "of_given",   "of_bpf"};
 	scmp_filter_ctx filter = NULL;
 	int r = make_absent(&filter);
 
@@ -218,7 +218,7 @@ int main(void)
 	if (r >= 0)
 		r = print("of_absent", filter);
 	seccomp_release(filter);
-	for (enum rights_list list = RIGHTS_DAEMON; list <= RIGHTS_GIVEN && r >= 0; list++) {
+	for (enum rights_list list = RIGHTS_DAEMON; list <= RIGHTS_BPF && r >= 0; list++) {
 		filter = NULL;
 		r = make_listed(list, &filter);
 		if (r >= 0)

@@ -14,6 +14,42 @@ struct python_stacks *session_python(const struct session *s)
 	return s->options.at_sample ? s->options.at_sample->python : NULL;
 }
 
+int session_deep_join(struct session *s)
+{
+	int fd = session_deep(s) ? deep_fd(session_deep(s)) : -1;
+
+	/* once per wake-up that the program asked for: records stay in it meanwhile */
+	return fd < 0 ? 0
+		      : loop_add(s->loop, &s->rings[s->n_rings++].source, fd, EPOLLIN | EPOLLET,
+				 session_ring_ready);
+}
+
+static int program_ready(struct loop_source *source, uint32_t events)
+{
+	struct session *s = container_of(source, struct session, program);
+	int r = at_sample_answer(s->options.at_sample);
+
+	(void)events;
+	if (r == AT_SAMPLE_WAITS)
+		return 0;
+	loop_remove(s->loop, source);
+	if (r != 0)
+		return 0;
+	if (s->early_ticks > SESSION_EARLY_TICKS)
+		s->early_ticks = SESSION_EARLY_TICKS;
+	return session_deep_join(s);
+}
+
+void session_want_program(struct session *s)
+{
+	int fd = s->options.at_sample && s->state == SESSION_RUNNING
+			 ? at_sample_want(s->options.at_sample)
+			 : -1;
+
+	if (fd >= 0)
+		(void)loop_add(s->loop, &s->program, fd, EPOLLIN, program_ready);
+}
+
 void session_deep_begin(struct session *s)
 {
 	const struct perf_options *o = perf_source_options(s->source);
@@ -116,6 +152,9 @@ void session_deep_learn(struct session *s, const struct outcome *o)
 	if (o->info.full_copy && beyond && o->info.stack_len == o->info.full_copy &&
 	    reads_soon(s, o->info.full_copy))
 		read_soon(s, o->info.cpu);
+	/* The next one may need more. */
+	if (o->info.full_copy && (beyond || o->stack_used > o->info.full_copy / 2))
+		session_want_program(s);
 	if (session_deep(s) && o->info.full_copy && !o->skipped && o->info.space)
 		deep_learn(session_deep(s), o->info.tid, o->stack_used, o->info.full_copy,
 			   o->result == UW_WHOLE || o->reason == UW_TOO_DEEP);
@@ -143,7 +182,9 @@ void session_script_answer(struct session *s, const struct load_answer *a)
 	/* No program copies V8's objects. */
 	if (session_python(s) && uw_module_language(a->request.module) != UW_LANGUAGE_JS) {
 		python_entry_add(session_python(s), a->request.pid, a->request.module);
-		return;
+		session_want_program(s);
+		if (python_stacks_run(session_python(s)))
+			return;
 	}
 	/* The sooner frames are read after their sample, the fewer are those of other calls.  A service chose its pace. */
 	if (s->options.producer)

@@ -127,7 +127,8 @@ struct session {
 		uint64_t used[SESSION_BUDGET_S];
 		uint64_t n_seconds;
 	} budget;
-	struct session_idle { /* session-idle.c */
+	struct loop_source program; /* of at_sample_want(), while it is loaded */
+	struct session_idle {	    /* session-idle.c */
 		enum { SESSION_AWAKE, SESSION_LISTENING, SESSION_ASLEEP } state;
 		uint64_t quiet_at;	   /* CLOCK_MONOTONIC: since when there is nothing to do */
 		uint64_t received;	   /* account.received at the last tick */
@@ -176,8 +177,12 @@ struct session {
 /* session-deep.c: stacks beyond the kernel's copies (perf/deep.h).  NULL: not copied. */
 struct deep *session_deep(const struct session *s);
 struct python_stacks *session_python(const struct session *s);
+/* Adds the ring of deep stacks to the loop, where there is one. */
+int session_deep_join(struct session *s);
 /* The layout of a process's Python is known: its frames are copied from now on. */
 void session_script_answer(struct session *s, const struct load_answer *a);
+/* A stack or an interpreter needs the program at samples: loads one that is to be loaded later. */
+void session_want_program(struct session *s);
 /* At the start, and when a copy size has changed. */
 void session_deep_begin(struct session *s);
 /* How much of its stack the thread of a sample needs. */
@@ -193,6 +198,9 @@ void session_adapt_tick(struct session *s);
 bool session_may_read_soon(const struct session_options *options);
 /* Each tick; true: the usual work of a tick is due, too. */
 bool session_deep_tick(struct session *s, uint64_t now);
+
+/* session.c: a ring has records. */
+int session_ring_ready(struct loop_source *source, uint32_t events);
 
 /* session-budget.c: options.max_cpu_ppm, and fair shares while rings fill up. */
 void session_budget_start(struct session *s);

@@ -467,6 +467,8 @@ static bool work_once(struct session *s)
 		fail_session(s, r, r == -ENOMEM ? "reading samples" : "a perf ring is damaged");
 		(void)reader_control(s->reader, ENTRY_DRAIN, NULL); /* else the deadline ends it */
 	}
+	if (process_table_interpreters(s->processes))
+		session_want_program(s);
 	if (send_flushes(s, !more) < 0)
 		fail_session(s, -ENOMEM, "a flush");
 	r = take_outcomes(s, &outcomes);
@@ -504,7 +506,7 @@ static void session_work(struct session *s)
 	advance(s);
 }
 
-static int ring_ready(struct loop_source *source, uint32_t events)
+int session_ring_ready(struct loop_source *source, uint32_t events)
 {
 	struct session_ring *ring = container_of(source, struct session_ring, source);
 
@@ -836,15 +838,13 @@ static int join_loop(struct session *s)
 		s->rings[i] = (struct session_ring){.source.fd = -1, .session = s};
 	for (size_t i = 0; i < s->n_rings; i++) {
 		r = loop_add(s->loop, &s->rings[i].source, perf_source_ring(s->source, i)->fd,
-			     EPOLLIN, ring_ready);
+			     EPOLLIN, session_ring_ready);
 		if (r < 0)
 			return trace(r);
 	}
 	r = loop_add(s->loop, &s->main_source, s->main_waker.fd, EPOLLIN, main_ready);
-	/* once per wake-up that the program asked for: records stay in it meanwhile */
-	if (r >= 0 && session_deep(s))
-		r = loop_add(s->loop, &s->rings[s->n_rings++].source, deep_fd(session_deep(s)),
-			     EPOLLIN | EPOLLET, ring_ready);
+	if (r >= 0)
+		r = session_deep_join(s);
 	if (r < 0)
 		return trace(r);
 	s->early_ticks =
@@ -902,7 +902,7 @@ int session_new(const struct session_options *options, struct sink *sink, struct
 	s->sink = sink;
 	s->loop = loop;
 	s->unwinder_waker.fd = s->main_waker.fd = s->main_source.fd = -1;
-	s->tick.source.fd = s->poll.source.fd = -1;
+	s->tick.source.fd = s->poll.source.fd = s->program.fd = -1;
 	session_share(s);
 	if (options->note)
 		session_limit(s, options->note_brief, options->note);
@@ -939,6 +939,7 @@ struct session *session_free(struct session *s)
 		return NULL;
 	leave_loop(s);
 	loop_remove(s->loop, &s->main_source);
+	loop_remove(s->loop, &s->program);
 	free(s->flushes.items);
 	free(s->rings);
 	free(s->soon_until);

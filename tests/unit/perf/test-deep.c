@@ -5,6 +5,7 @@
 #undef fail /* cmocka has one too */
 #include "tests/unit/cmocka.h"
 
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -225,10 +226,11 @@ static int open_clock(int program, bool of_kernel)
 }
 
 /* NULL: the kernel does not permit it. */
-static struct at_sample *program_new(void)
+static struct at_sample *program_new(bool later)
 {
 	static struct features features = {.has[FEATURE_BPF] = true};
-	const struct at_sample_options options = {.features = &features, .deep = true};
+	const struct at_sample_options options = {
+		.features = &features, .deep = true, .python = true, .later = later};
 	struct at_sample *at = NULL;
 	char why[256] = "";
 	int r = bpf_try();
@@ -273,9 +275,30 @@ static size_t check_records(struct deep *d, uint32_t tid, const uint8_t *pattern
 	return n;
 }
 
-static void check_program(bool of_kernel)
+/* The program is loaded by the helper process, and runs in place of the stub. */
+static void load_it(struct at_sample *at)
 {
-	struct at_sample *at = program_new();
+	struct pollfd pfd = {.events = POLLIN};
+	int r = AT_SAMPLE_WAITS;
+
+	assert_int_equal(deep_fd(at->deep), -1);
+	assert_false(python_stacks_run(at->python));
+	pfd.fd = at_sample_want(at);
+	assert_true(pfd.fd >= 0);
+	assert_int_equal(at_sample_want(at), -1); /* once */
+	while (r == AT_SAMPLE_WAITS) {
+		assert_int_equal(poll(&pfd, 1, 10000), 1);
+		r = at_sample_answer(at);
+	}
+	assert_int_equal(r, 0);
+	assert_true(deep_fd(at->deep) >= 0);
+	assert_true(python_stacks_run(at->python));
+	assert_int_equal(at_sample_want(at), -1);
+}
+
+static void check_program(bool of_kernel, bool later)
+{
+	struct at_sample *at = program_new(later);
 	uint8_t pattern[DEPTH];
 	size_t parent = 0, of_child = 0;
 	int event, status;
@@ -288,10 +311,12 @@ static void check_program(bool of_kernel)
 	event = open_clock(at->program_fd, of_kernel);
 	child = fork(); /* it inherits the event; the ring is not in it */
 	if (child == 0) {
-		for (int i = 0; i < 5; i++)
+		for (int i = 0; i < (later ? 50 : 5); i++)
 			spin(of_kernel);
 		_exit(pattern[1] != 11);
 	}
+	if (later)
+		load_it(at);
 	for (int i = 0; i < 200 && !parent; i++) {
 		spin(of_kernel);
 		parent = check_records(at->deep, (uint32_t)syscall(SYS_gettid), pattern);
@@ -308,26 +333,30 @@ static void check_program(bool of_kernel)
 static void test_program(void **state)
 {
 	(void)state;
-	check_program(false);
+	check_program(false, false);
+}
+
+/* Events that a child has inherited before run it, too. */
+static void test_program_later(void **state)
+{
+	(void)state;
+	check_program(false, true);
 }
 
 /* Interrupted in a system call: the stack of its user side. */
 static void test_program_in_kernel(void **state)
 {
 	(void)state;
-	check_program(true);
+	check_program(true, false);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_join),
-		cmocka_unit_test(test_others),
-		cmocka_unit_test(test_damaged),
-		cmocka_unit_test(test_classes),
-		cmocka_unit_test(test_outgrown),
-		cmocka_unit_test(test_program),
-		cmocka_unit_test(test_program_in_kernel),
+		cmocka_unit_test(test_join),	      cmocka_unit_test(test_others),
+		cmocka_unit_test(test_damaged),	      cmocka_unit_test(test_classes),
+		cmocka_unit_test(test_outgrown),      cmocka_unit_test(test_program),
+		cmocka_unit_test(test_program_later), cmocka_unit_test(test_program_in_kernel),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,12 +125,38 @@ static void test_helpers(void **state)
 	}
 }
 
+/* What loads BPF programs changes nothing else: no call that another helper process lacks but these. */
+static void test_bpf(void **state)
+{
+	static const int more[] = {
+		SYS_bpf,
+		SYS_dup3,
+		SYS_faccessat,
+		SYS_faccessat2,
+		SYS_uname,
+#if defined(__x86_64__)
+		SYS_access,
+		SYS_dup2
+#endif
+	};
+	int calls[RIGHTS_CALLS];
+	size_t n = rights_calls(RIGHTS_BPF, calls), n_more = 0;
+
+	(void)state;
+	for (size_t i = 0; i < n; i++)
+		n_more += !is_in(RIGHTS_GIVEN, calls[i]);
+	assert_int_equal(n_more, ARRAY_SIZE(more));
+	for (size_t i = 0; i < ARRAY_SIZE(more); i++)
+		assert_true(is_in(RIGHTS_BPF, more[i]) && !is_in(RIGHTS_GIVEN, more[i]));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ascending),
 		cmocka_unit_test(test_members),
 		cmocka_unit_test(test_helpers),
+		cmocka_unit_test(test_bpf),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -425,6 +425,7 @@ static int children(void)
 		{CHILD_CALLS_ACCEPT, true, true},
 		{CHILD_CALLS_OPEN, true, false},
 		{CHILD_CALLS_GIVEN, false, false},
+		{CHILD_CALLS_BPF, true, false},
 	};
 
 	EXPECT(filter(RIGHTS_COMMAND, false));
