@@ -31,6 +31,7 @@ struct bench {
 	struct answers *answers[MEASURE_ENGINES];
 	struct agreement agreement[MEASURE_ENGINES];
 	struct first_figures first;
+	struct floor_figures floor;
 };
 
 static double share(uint64_t part, uint64_t whole)
@@ -111,6 +112,10 @@ static void print_table(const struct bench *b)
 	       "ns/frame", "/sample", "", "ns/frame", "/sample", "", "ms", "misses", "miss", "KiB");
 	for (size_t i = 0; i < MEASURE_ENGINES; i++)
 		print_engine(b, i);
+	printf("  %-10s %9s %9.1f %8s %7s %9.1f   loads of the return addresses alone, places "
+	       "known "
+	       "(%.1f %% found)\n",
+	       "floor", "", b->floor.streamed, "", "", b->floor.cached, 100 * b->floor.found);
 	printf("  (libdw has no misses to count: it keeps no rules, and runs each frame's program "
 	       "anew)\n");
 	print_outcomes(b);
@@ -161,6 +166,8 @@ static int write_json(const struct bench *b, FILE *out)
 			i ? "," : "", b->answers[i]->name, f->streamed, f->cached, f->cold_ms,
 			f->whole, (unsigned long long)f->cache_bytes);
 	}
+	fprintf(out, "},\"floor\":{\"ns_frame_streamed\":%.2f,\"ns_frame_cached\":%.2f",
+		b->floor.streamed, b->floor.cached);
 	fprintf(out, "},\"agreement\":{\"libunwind\":%.6f,\"libdw\":%.6f},\"native_reused\":%.4f",
 		share_of_frames(&b->agreement[1]), share_of_frames(&b->agreement[2]),
 		share_reused(b));
@@ -189,7 +196,7 @@ static int write_json_file(const struct bench *b, const char *path)
 
 static int bench_measure(struct bench *b, uint64_t rounds)
 {
-	int r = measure_all(b->samples, rounds, b->figures);
+	int r = measure_all(b->samples, rounds, b->figures, &b->floor);
 
 	for (size_t i = 0; i < MEASURE_ENGINES && r == 0; i++) {
 		r = answers_new(measure_kinds[i], b->samples, &b->answers[i]);

@@ -23,6 +23,10 @@ struct measure {
 	struct uw_snapshot snapshots[UW_BATCH];
 	struct uw_result results[UW_BATCH];
 	uint64_t frames[UW_BATCH][UW_MAX_FRAMES];
+	/* the floor: of each sample's stack, the offsets of its return addresses */
+	uint32_t *places, *first_place; /* first_place: of each sample, and the end */
+	size_t n_places, n_callers;
+	uint64_t *floor_times[2], sum;
 };
 
 struct totals {
@@ -99,6 +103,84 @@ static int pass_run(struct measure *m, size_t engine, enum pass pass, uint64_t *
 	}
 	*ret_totals = totals;
 	return 0;
+}
+
+/* ---- the floor ---- */
+
+/* Finds the words of the return addresses of a batch that was unwound: each is looked for above the one before. */
+static int find_places(struct measure *m, size_t at, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct uw_snapshot *s = &m->snapshots[i];
+		const struct uw_result *res = &m->results[i];
+		uint32_t *places = reallocarray(m->places, m->n_places + res->n_frames + 1,
+						sizeof(*m->places));
+		size_t offset = 0;
+
+		if (!places)
+			return -ENOMEM;
+		m->places = places;
+		m->first_place[at + i] = (uint32_t)m->n_places;
+		for (uint32_t f = 1; f < res->n_frames; f++) {
+			uint64_t word = 0, pc = uw_frame_pc(res->frames[f]);
+
+			for (size_t o = offset; word != pc && o + 8 <= s->stack_len; o += 8) {
+				memcpy(&word, s->stack + o, sizeof(word));
+				if (word != pc)
+					continue;
+				m->places[m->n_places++] = (uint32_t)o;
+				offset = o + 8;
+			}
+			m->n_callers++;
+		}
+		m->first_place[at + i + 1] = (uint32_t)m->n_places;
+	}
+	return 0;
+}
+
+static int find_all_places(struct measure *m)
+{
+	int r = 0;
+
+	for (size_t at = 0; at < m->samples->n && r == 0; at += UW_BATCH) {
+		size_t n = batch_fill(m, at);
+
+		r = uw_unwind_batch(m->engines[0], m->snapshots, n, m->results);
+		if (r >= 0)
+			r = find_places(m, at, n);
+	}
+	return r;
+}
+
+static uint64_t load_places(const struct measure *m, size_t at, size_t n)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const uint8_t *stack = m->snapshots[i].stack;
+		const uint32_t *end = m->places + m->first_place[at + i + 1];
+
+		for (const uint32_t *p = m->places + m->first_place[at + i]; p < end; p++) {
+			uint64_t word;
+
+			memcpy(&word, stack + *p, sizeof(word));
+			sum += word;
+		}
+	}
+	return sum;
+}
+
+static void floor_run(struct measure *m, enum pass pass, uint64_t *times)
+{
+	for (size_t at = 0; at < m->samples->n; at += UW_BATCH, times += MEASURE_ROUNDS_MAX) {
+		size_t n = batch_fill(m, at);
+		uint64_t start;
+
+		batch_prepare(m, n, pass);
+		start = clock_ns(CLOCK_MONOTONIC);
+		m->sum += load_places(m, at, n);
+		*times = clock_ns(CLOCK_MONOTONIC) - start;
+	}
 }
 
 /* Every line of every stack, so that no engine meets them colder than another. */
@@ -192,12 +274,15 @@ static int measure_cold(struct measure *m, size_t engine, uint64_t rounds, struc
 	return 0;
 }
 
-static int measure_warm(struct measure *m, uint64_t rounds, struct figures *figures)
+static int measure_warm(struct measure *m, uint64_t rounds, struct figures *figures,
+			struct floor_figures *floor)
 {
 	struct totals totals;
-	int r = 0;
+	int r = find_all_places(m);
 
-	for (uint64_t i = 0; i < rounds; i++) {
+	for (uint64_t i = 0; i < rounds && r == 0; i++) {
+		floor_run(m, PASS_STREAMED, m->floor_times[0] + i);
+		floor_run(m, PASS_CACHED, m->floor_times[1] + i);
 		for (size_t e = 0; e < MEASURE_ENGINES && r == 0; e++) {
 			r = pass_run(m, e, PASS_STREAMED, m->times[e][0] + i, &totals);
 			if (r == 0)
@@ -212,7 +297,21 @@ static int measure_warm(struct measure *m, uint64_t rounds, struct figures *figu
 		figures[e].streamed = quartiles(m->times[e][0], m->n_batches, rounds) / frames;
 		figures[e].cached = quartiles(m->times[e][1], m->n_batches, rounds) / frames;
 	}
+	if (r == 0 && m->n_places) {
+		double n = (double)m->n_places;
+
+		*floor = (struct floor_figures){
+			.streamed = quartiles(m->floor_times[0], m->n_batches, rounds) / n,
+			.cached = quartiles(m->floor_times[1], m->n_batches, rounds) / n,
+			.found = n / (double)m->n_callers,
+		};
+	}
 	return r;
+}
+
+static uint64_t *times_new(const struct measure *m)
+{
+	return calloc(m->n_batches * MEASURE_ROUNDS_MAX + 1, sizeof(uint64_t));
 }
 
 static int measure_init(struct measure *m, const struct samples *samples)
@@ -230,13 +329,15 @@ static int measure_init(struct measure *m, const struct samples *samples)
 	}
 	for (size_t e = 0; e < MEASURE_ENGINES; e++) {
 		for (size_t i = 0; i < 2; i++) {
-			m->times[e][i] = calloc(m->n_batches * MEASURE_ROUNDS_MAX + 1,
-						sizeof(*m->times[e][i]));
+			m->times[e][i] = times_new(m);
 			if (!m->times[e][i])
 				return -ENOMEM;
 		}
 	}
-	return 0;
+	m->floor_times[0] = times_new(m);
+	m->floor_times[1] = times_new(m);
+	m->first_place = calloc(samples->n + 1, sizeof(*m->first_place));
+	return m->floor_times[0] && m->floor_times[1] && m->first_place ? 0 : -ENOMEM;
 }
 
 static void measure_free(struct measure *m)
@@ -248,11 +349,15 @@ static void measure_free(struct measure *m)
 	}
 	for (size_t i = 0; i < UW_BATCH; i++)
 		free(m->copies[i]);
+	free(m->floor_times[0]);
+	free(m->floor_times[1]);
+	free(m->places);
+	free(m->first_place);
 	free(m);
 }
 
 int measure_all(const struct samples *samples, uint64_t rounds,
-		struct figures ret_figures[MEASURE_ENGINES])
+		struct figures ret_figures[MEASURE_ENGINES], struct floor_figures *ret_floor)
 {
 	struct measure *m = calloc(1, sizeof(*m));
 	int r;
@@ -263,7 +368,7 @@ int measure_all(const struct samples *samples, uint64_t rounds,
 	for (size_t e = 0; e < MEASURE_ENGINES && r == 0; e++)
 		r = measure_cold(m, e, rounds, &ret_figures[e]);
 	if (r == 0)
-		r = measure_warm(m, rounds, ret_figures);
+		r = measure_warm(m, rounds, ret_figures, ret_floor);
 	measure_free(m);
 	return r;
 }
