@@ -16,7 +16,7 @@ NEEDED := libunwind-generic:libunwind-dev libdw:libdw-dev libelf:libelf-dev libp
 # libzstd: without it a compressed perf.data or debug section is refused with a clear line.
 # libdeflate: deflates in half of zlib's time; zlib stays for what has to be inflated.
 # libbpf and clang: without them stacks beyond the kernel's copy and interpreters are read after the sample, not at it.
-# capstone: without it `perfwind annotate` shows addresses and lines, no instructions.  It is loaded when it is needed (symbols/code.c).
+# capstone: without it `perfwind annotate` shows addresses and lines, no instructions.  It is loaded when it is needed (symbols/machine-code.c).
 OPTIONAL := libzstd libdeflate capstone libbpf
 # pkg-config runs when the first recipe needs flags, and once: on a bare machine `make demo` installs it first.
 once = $(eval $(1) := $$(value_of_$(1)))$($(1))
@@ -279,7 +279,7 @@ differential: $(O)/tests/differential/diff-engines $(PROGRAMS)
 FUZZERS := $(patsubst tests/fuzz/fuzz-%.c,%,$(wildcard tests/fuzz/fuzz-*.c))
 FUZZ_PROGRAMS := $(FUZZERS:%=$(O)/tests/fuzz/corpus-%)
 FUZZ_LIBS := $(foreach f,$(call closure,cli),$(call lib,$(f)))
-$(O)/tests/fuzz/corpus-%: $(O)/tests/fuzz/fuzz-%.o $(O)/tests/fuzz/main.o $(FUZZ_LIBS)
+$(O)/tests/fuzz/corpus-%: $(O)/tests/fuzz/fuzz-%.o $(O)/tests/fuzz/corpus-main.o $(FUZZ_LIBS)
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 .PHONY: print-fuzz-libs
 print-fuzz-libs:

@@ -18,8 +18,7 @@ extern enum log_level log_level;
  * log_level. */
 extern const char *log_folders;
 
-/* A line without an end (progress) stands on the terminal of standard error, or does not any more: a message clears it
- * first. */
+/* Is there an unfinished line (progress) on the terminal of standard error?  A message then clears it first. */
 void log_live_line(bool stands);
 void log_print(enum log_level level, const char *format, ...) _printf_(2, 3);
 

@@ -9,8 +9,9 @@
 #include "cli/module-file.h"
 #include "proc/open-file.h"
 #include "profile/fold.h"
-#include "symbols/code.h"
 #include "symbols/demangle.h"
+#include "symbols/jitdump.h"
+#include "symbols/machine-code.h"
 
 enum {
 	CODE_BYTES = 1 << 20, /* of one function */
@@ -257,7 +258,7 @@ static int disassemble(struct annotator *x, struct annotate_part *part, uint64_t
 	/* Without a size, or with one that is wrong: up to the last sample. */
 	size = size >= last ? size : last + 15;
 	r = size > CODE_BYTES ? -EFBIG
-	    : x->jit	      ? uw_code_load_jit(x->file.source.fd, part->start, &code)
+	    : x->jit	      ? jitdump_code(x->file.source.fd, part->start, &code)
 			      : uw_code_load(&x->file.source, part->start, size, &code);
 	if (r >= 0) {
 		x->part = part;

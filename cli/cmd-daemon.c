@@ -355,7 +355,7 @@ static int filter_calls(const struct daemon_run *run, char *error, size_t size)
 		       : 0;
 }
 
-static void tell_rights(const struct daemon_run *run)
+static void log_privileges(const struct daemon_run *run)
 {
 	char names[128];
 
@@ -492,7 +492,7 @@ static int start(struct daemon_run *run)
 	if (r < 0)
 		log_error("cannot start: %s", strerror(-r));
 	else
-		tell_rights(run);
+		log_privileges(run);
 	return r;
 }
 

@@ -111,10 +111,10 @@ struct fact {
 
 static const struct fact files[] = {
 	{"$XDG_CACHE_HOME/perfwind, ~/.cache/perfwind",
-	 "what a later command of the same user need not read or print again: the names of the "
-	 "kernel's functions, inlined calls and lines of programs, limits that were printed (at "
-	 "most 64 MiB).  Root's is /var/cache/perfwind, unless XDG_CACHE_HOME names a folder of "
-	 "root.  It can be removed at any time; XDG_CACHE_HOME=/dev/null: none is used.",
+	 "a cache for later commands of the same user: names of the kernel's functions, inlined "
+	 "calls and lines of programs, limits that were printed (at most 64 MiB).  Root's is "
+	 "/var/cache/perfwind, unless XDG_CACHE_HOME names a folder of root.  It can be removed at "
+	 "any time; XDG_CACHE_HOME=/dev/null turns it off.",
 	 " record top import trace "},
 	{"perfwind.pftrace",
 	 "the trace that is written or read where none is named; record moves an existing one to "
@@ -143,8 +143,8 @@ static const struct fact environment[] = {
 	{"XDG_CACHE_HOME", "see FILES", " record top import trace "},
 	{"XDG_STATE_HOME", "see FILES", " watch episodes "},
 	{"PERFWIND_NOTES",
-	 "all: limits of the machine are printed by each command; by default those that an earlier "
-	 "command of the user has printed are one line (-v prints them, the trace has them)",
+	 "all: each command prints the limits of the machine.  By default, limits that an earlier "
+	 "command of the user has printed take one line (-v prints them; the trace has them)",
 	 " record top trace "},
 	{"PERF_BUILDID_DIR", "the build-id cache, in place of ~/.debug",
 	 " annotate import symbolize "},

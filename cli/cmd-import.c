@@ -28,41 +28,20 @@ static const char *const unwinder_names[] = {"auto", "native",	"libunwind", "lib
 
 #define AT(member) .offset = offsetof(struct import_command, member)
 static const struct option_def defs[] = {
-	{.name = "output",
-	 .letter = 'o',
-	 .type = OPTION_STRING,
-	 .argument = "FILE",
-	 AT(output),
-	 .help = "the trace (default: FILE with the suffix .pftrace; an existing one becomes\n"
-		 "FILE.old)"},
-	{.name = "event",
-	 .letter = 'e',
-	 .type = OPTION_STRING,
-	 .argument = "EVENT",
-	 AT(event),
-	 .help = "the event to import, of a recording with several (default: the first)"},
+	TEXT("output", 'o', "FILE", output,
+	     "the trace (default: FILE with the suffix .pftrace; an existing one becomes\n"
+	     "FILE.old)"),
+	TEXT("event", 'e', "EVENT", event,
+	     "the event to import, of a recording with several (default: the first)"),
 	OPTION_PLACES(struct import_command, places),
 	OPTION_DEBUGINFOD(struct import_command, debuginfod),
-	{.name = "no-inline",
-	 .type = OPTION_FLAG,
-	 AT(no_inline),
-	 .help = "symbols only, no inlined calls and source lines"},
-	{.name = "unwinder",
-	 .type = OPTION_CHOICE,
-	 .argument = "ENGINE",
-	 .choices = unwinder_names,
-	 AT(unwinder),
-	 .help = "unwinder of copied stacks (--call-graph dwarf): native, libunwind, libdw "
-		 "or\nfp-copy; fp: use the kernel's callchains instead"},
-	{.name = "idle", .type = OPTION_FLAG, AT(idle), .help = "keep samples of the idle task"},
-	{.name = "plain",
-	 .type = OPTION_FLAG,
-	 AT(plain),
-	 .help = "write packets without compression (three times the size)"},
-	{.name = "json",
-	 .type = OPTION_FLAG,
-	 AT(json),
-	 .help = "the verdict as one JSON object on standard output"},
+	FLAG("no-inline", 0, no_inline, "symbols only, no inlined calls and source lines"),
+	CHOICE("unwinder", "ENGINE", unwinder, unwinder_names,
+	       "unwinder of copied stacks (--call-graph dwarf): native, libunwind, libdw "
+	       "or\nfp-copy; fp: use the kernel's callchains instead"),
+	FLAG("idle", 0, idle, "keep samples of the idle task"),
+	FLAG("plain", 0, plain, "write packets without compression (three times the size)"),
+	FLAG("json", 0, json, "the verdict as one JSON object on standard output"),
 	{0},
 };
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/common-options.h"
 #include "cli/json.h"
 #include "base/log.h"
 #include "profile/profile.h"
@@ -16,16 +17,10 @@ struct losses_args {
 	bool all, json;
 };
 
+#define AT(member) .offset = offsetof(struct losses_args, member)
 static const struct option_def defs[] = {
-	{.name = "all",
-	 .letter = 'a',
-	 .type = OPTION_FLAG,
-	 .help = "every row, including zeros and rows for information",
-	 .offset = offsetof(struct losses_args, all)},
-	{.name = "json",
-	 .type = OPTION_FLAG,
-	 .help = "the rows as one JSON array on standard output",
-	 .offset = offsetof(struct losses_args, json)},
+	FLAG("all", 'a', all, "every row, including zeros and rows for information"),
+	FLAG("json", 0, json, "the rows as one JSON array on standard output"),
 	{0},
 };
 

@@ -20,7 +20,7 @@
 #include "cli/command.h"
 #include "cli/flight.h"
 #include "trace/late-sink.h"
-#include "cli/own-rights.h"
+#include "cli/own-session.h"
 #include "cli/raw.h"
 #include "cli/record-ask.h"
 #include "cli/record-marks.h"
@@ -79,7 +79,7 @@ struct record {
 	struct record_marks marks;
 	struct perfdata_out *raw;
 	struct job job;
-	struct own_rights own;
+	struct own_session own;
 	int ended; /* the file: 0: it has its end mark */
 	uint32_t command_pid;
 	size_t n_asleep; /* sessions without a timer */
@@ -373,13 +373,13 @@ static int choose_event(struct record *rec)
 	r = perf_spec_parse(&env, event, rec->specs, ARRAY_SIZE(rec->specs), &rec->n_specs,
 			    rec->own.lacks, sizeof(rec->own.lacks));
 	if (r < 0)
-		return own_rights_refused(&rec->own, r);
+		return own_session_refused(&rec->own, r);
 	r = check_modes(&rec->args, &rec->specs[0], rec->own.lacks, sizeof(rec->own.lacks));
 	if (r < 0)
-		return own_rights_refused(&rec->own, r);
+		return own_session_refused(&rec->own, r);
 	r = more_choose(&rec->more, &rec->args, rec->own.lacks, sizeof(rec->own.lacks));
 	if (r < 0)
-		return own_rights_refused(&rec->own, r);
+		return own_session_refused(&rec->own, r);
 	if (!rec->args.filter)
 		return 0;
 	if (!rec->specs[0].tracepoint[0]) {
@@ -537,7 +537,7 @@ static struct session_options session_options_of(struct record *rec)
 		.min_duration_ns = rec->args.min_duration_ns,
 		.note = rec->note,
 		.note_brief = gate_brief(GATE_CYCLES),
-		.noted = own_rights_noted,
+		.noted = own_session_noted,
 		.noted_arg = &rec->own,
 		.asleep = asleep,
 		.asleep_arg = rec,
@@ -560,8 +560,8 @@ static int open_session(struct record *rec)
 		r = more_open(&rec->more, &so, rec->sink, &rec->loop, rec->own.lacks,
 			      sizeof(rec->own.lacks));
 	if (r < 0)
-		return own_rights_refused(&rec->own, r);
-	return own_rights_enough(&rec->own, session_kernel_refused(rec->session));
+		return own_session_refused(&rec->own, r);
+	return own_session_enough(&rec->own, session_kernel_refused(rec->session));
 }
 
 static bool has_probe(const struct record *rec)
@@ -766,7 +766,7 @@ static int prepare(struct record *rec)
 	r = make_at_sample(rec);
 	if (r < 0)
 		return r;
-	own_rights_give_up(&rec->features, has_probe(rec));
+	own_session_give_up(&rec->features, has_probe(rec));
 	return open_session(rec);
 }
 
@@ -795,13 +795,13 @@ static int ask_daemon(struct record *rec, bool for_kernel)
 	return r;
 }
 
-static int record_by_own_rights(struct record *rec)
+static int record_in_own_session(struct record *rec)
 {
 	const char *why = NULL;
 	char text[128];
 	int r = job_watch(&rec->job, &rec->loop, stop, rec);
 
-	own_rights_sure(&rec->own);
+	own_session_sure(&rec->own);
 	if (r < 0) {
 		(void)said("signals", r);
 		return 1;
@@ -859,7 +859,7 @@ static int record_all(struct record *rec)
 	}
 	if (r < 0)
 		return rec->status ? rec->status : 1;
-	return record_by_own_rights(rec);
+	return record_in_own_session(rec);
 }
 
 static int record_main(int argc, char **argv)

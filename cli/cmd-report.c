@@ -63,10 +63,8 @@ static int set_sort(void *to, const char *value)
 #define AT(member) .offset = offsetof(struct report_command, member)
 static const struct option_def defs[] = {
 	OPTION_BY(struct report_command, by),
-	{.name = "debuginfod",
-	 .type = OPTION_FLAG,
-	 AT(debuginfod),
-	 .help = "add missing names to the trace first, as symbolize --debuginfod does"},
+	FLAG("debuginfod", 0, debuginfod,
+	     "add missing names to the trace first, as symbolize --debuginfod does"),
 	{.name = "sort",
 	 .letter = 's',
 	 .type = OPTION_CALL,

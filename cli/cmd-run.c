@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/common-options.h"
 #include "cli/preload.h"
 #include "cli/spawn.h"
 #include "base/error.h"
@@ -22,21 +23,13 @@ struct run_args {
 	bool nondumpable;
 };
 
+#define AT(member) .offset = offsetof(struct run_args, member)
 static const struct option_def defs[] = {
-	{.name = "hook-socket",
-	 .type = OPTION_STRING,
-	 .argument = "PATH",
-	 .help = "the socket of the profiler (default " HOOK_SOCKET "; @NAME: abstract)",
-	 .offset = offsetof(struct run_args, socket)},
-	{.name = "library",
-	 .type = OPTION_STRING,
-	 .argument = "FILE",
-	 .help = "the hook (default: the one installed with perfwind)",
-	 .offset = offsetof(struct run_args, library)},
-	{.name = "nondumpable",
-	 .type = OPTION_FLAG,
-	 .help = "opt in even if the command is not dumpable (unreadable for its own user)",
-	 .offset = offsetof(struct run_args, nondumpable)},
+	TEXT("hook-socket", 0, "PATH", socket,
+	     "the socket of the profiler (default " HOOK_SOCKET "; @NAME: abstract)"),
+	TEXT("library", 0, "FILE", library, "the hook (default: the one installed with perfwind)"),
+	FLAG("nondumpable", 0, nondumpable,
+	     "opt in even if the command is not dumpable (unreadable for its own user)"),
 	{0},
 };
 

@@ -409,7 +409,7 @@ static int delay_tick(struct loop_timer *timer)
 	return counters_enable(st->counters);
 }
 
-static bool lives(uint32_t tid)
+static bool is_alive(uint32_t tid)
 {
 	struct procfs_status status;
 
@@ -422,10 +422,10 @@ static int watch_tick(struct loop_timer *timer)
 	struct stat_state *st = container_of(timer, struct stat_state, watch);
 
 	for (size_t i = 0; i < st->args.n_pids; i++)
-		if (lives(st->args.pids[i]))
+		if (is_alive(st->args.pids[i]))
 			return 0;
 	for (size_t i = 0; i < st->args.n_tids; i++)
-		if (lives(st->args.tids[i]))
+		if (is_alive(st->args.tids[i]))
 			return 0;
 	st->over = true;
 	return 0;

@@ -16,7 +16,7 @@
 #include "cli/common-options.h"
 #include "cli/module-file.h"
 #include "cli/debuginfod.h"
-#include "cli/own-rights.h"
+#include "cli/own-session.h"
 #include "cli/symbolize.h"
 #include "perf/probe.h"
 #include "profile/profile-text.h"
@@ -31,20 +31,12 @@ struct symbolize_command {
 
 #define AT(member) .offset = offsetof(struct symbolize_command, member)
 static const struct option_def defs[] = {
-	{.name = "output",
-	 .letter = 'o',
-	 .type = OPTION_STRING,
-	 .argument = "FILE",
-	 AT(output),
-	 .help = "write a copy with the names (default: they are appended to the trace)"},
+	TEXT("output", 'o', "FILE", output,
+	     "write a copy with the names (default: they are appended to the trace)"),
 	OPTION_PLACES(struct symbolize_command, places),
 	OPTION_DEBUGINFOD(struct symbolize_command, debuginfod),
-	{.name = "debuginfod-time",
-	 .type = OPTION_TIME,
-	 .unit = "s",
-	 .argument = "SECONDS",
-	 AT(debuginfod_time),
-	 .help = "the time for all files of --debuginfod (default: 60)"},
+	TIME("debuginfod-time", 0, "s", "SECONDS", debuginfod_time, 0,
+	     "the time for all files of --debuginfod (default: 60)"),
 	{0},
 };
 
@@ -126,7 +118,7 @@ static void confine(void)
 
 	if (probe_features(&features, error, sizeof(error)) < 0)
 		log_verbose("%s", error);
-	own_rights_give_up(&features, false);
+	own_session_give_up(&features, false);
 }
 
 static void print_result(const struct symbolize_result *result)

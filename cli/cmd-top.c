@@ -11,7 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/common-options.h"
-#include "cli/own-rights.h"
+#include "cli/own-session.h"
 #include "cli/pid-list.h"
 #include "cli/top.h"
 #include "base/error.h"
@@ -38,7 +38,7 @@ struct top {
 	struct session *session;
 	struct top_view view;
 	struct top_keys keys;
-	struct own_rights own;
+	struct own_session own;
 	int error; /* of showing it; reported */
 };
 
@@ -51,46 +51,19 @@ static int add_pids(void *to, const char *value)
 
 #define AT(member) .offset = offsetof(struct top_args, member)
 static const struct option_def defs[] = {
-	{.name = "all", .letter = 'a', .type = OPTION_FLAG, AT(all), .help = "the whole machine"},
-	{.name = "pid",
-	 .letter = 'p',
-	 .type = OPTION_CALL,
-	 .argument = "PID[,PID]",
-	 .call = add_pids,
-	 .help = "these processes, with all their threads"},
-	{.name = "children",
-	 .type = OPTION_FLAG,
-	 AT(children),
-	 .help = "with -p: their children too (a command's always are)"},
-	{.name = "event",
-	 .letter = 'e',
-	 .type = OPTION_STRING,
-	 .argument = "EVENT",
-	 AT(event),
-	 .help = "the event to sample, as for `perfwind record`"},
-	{.name = "frequency",
-	 .letter = 'F',
-	 .type = OPTION_U64,
-	 .argument = "HZ",
-	 AT(frequency),
-	 .help = "samples a second of CPU time (default 999)"},
-	{.name = "interval",
-	 .letter = 'i',
-	 .type = OPTION_TIME,
-	 .unit = "s",
-	 .argument = "SECONDS",
-	 .max = 3600,
-	 AT(interval),
-	 .help = "the interval of the tables (default 2)"},
+	FLAG("all", 'a', all, "the whole machine"),
+	CALL("pid", 'p', "PID[,PID]", add_pids, "these processes, with all their threads"),
+	FLAG("children", 0, children, "with -p: their children too (a command's always are)"),
+	TEXT("event", 'e', "EVENT", event, "the event to sample, as for `perfwind record`"),
+	NUMBER("frequency", 'F', OPTION_U64, "HZ", frequency, 0,
+	       "samples a second of CPU time (default 999)"),
+	TIME("interval", 'i', "s", "SECONDS", interval, 3600,
+	     "the interval of the tables (default 2)"),
 	OPTION_BY(struct top_args, by),
-	{.name = "limit",
-	 .letter = 'n',
-	 .type = OPTION_U32,
-	 .argument = "N",
-	 AT(limit),
-	 .help = "at most N rows, 0: all (default: what fits on the terminal, else 20)"},
-	{.name = "user-only", .type = OPTION_FLAG, AT(user_only), .help = "user code only"},
-	{.name = "once", .type = OPTION_FLAG, AT(once), .help = "one interval, then exit"},
+	NUMBER("limit", 'n', OPTION_U32, "N", limit, 0,
+	       "at most N rows, 0: all (default: what fits on the terminal, else 20)"),
+	FLAG("user-only", 0, user_only, "user code only"),
+	FLAG("once", 0, once, "one interval, then exit"),
 	OPTION_HOOK_SOCKET(struct top_args, hook_socket),
 	OPTION_UNDER_SECCOMP(struct top_args, under_seccomp),
 	OPTION_DAEMON(struct top_args, ask, "sample"),
@@ -260,7 +233,7 @@ static int choose_event(struct top *top)
 	const char *event = perf_spec_or_default(top->args.event, text, &top->note);
 	int r = perf_spec_parse(&env, event, top->specs, ARRAY_SIZE(top->specs), &top->n_specs,
 				top->own.lacks, sizeof(top->own.lacks));
-	return r < 0 ? own_rights_refused(&top->own, r) : 0;
+	return r < 0 ? own_session_refused(&top->own, r) : 0;
 }
 
 static int make_consent(struct top *top, const struct features *features)
@@ -303,7 +276,7 @@ static int open_session(struct top *top)
 		.proc_root = "",
 		.note = top->note,
 		.note_brief = gate_brief(GATE_CYCLES),
-		.noted = own_rights_noted,
+		.noted = own_session_noted,
 		.noted_arg = &top->own,
 	};
 	char *lacks = top->own.lacks;
@@ -312,7 +285,7 @@ static int open_session(struct top *top)
 	if (r >= 0)
 		r = make_at_sample(top, &so.features);
 	so.at_sample = top->at_sample;
-	own_rights_give_up(&so.features, perf_has_kernel_probe(top->specs, top->n_specs));
+	own_session_give_up(&so.features, perf_has_kernel_probe(top->specs, top->n_specs));
 	if (r >= 0)
 		r = make_consent(top, &so.features);
 	so.consent = top->consent;
@@ -320,8 +293,8 @@ static int open_session(struct top *top)
 		r = session_new(&so, top->view.sink, &top->loop, &top->session, lacks,
 				sizeof(top->own.lacks));
 	if (r < 0)
-		return own_rights_refused(&top->own, r);
-	return own_rights_enough(&top->own, session_kernel_refused(top->session));
+		return own_session_refused(&top->own, r);
+	return own_session_enough(&top->own, session_kernel_refused(top->session));
 }
 
 static int start(struct top *top)
@@ -428,7 +401,7 @@ static int top_all(struct top *top)
 	}
 	if (r < 0)
 		return 1;
-	own_rights_sure(&top->own);
+	own_session_sure(&top->own);
 	r = start(top);
 	return r < 0 ? 1 : r > 0 ? r : run(top);
 }

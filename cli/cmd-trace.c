@@ -15,7 +15,7 @@
 #include "cli/command.h"
 #include "cli/common-options.h"
 #include "trace/late-sink.h"
-#include "cli/own-rights.h"
+#include "cli/own-session.h"
 #include "cli/snapshot-file.h"
 #include "cli/trace-name.h"
 #include "cli/trigger-send.h"
@@ -44,51 +44,29 @@ struct trace_run {
 	struct trigger_socket *triggers; /* NULL: the config waits for none */
 	struct at_sample *at_sample;
 	struct consent *consent;
-	struct own_rights own;
+	struct own_session own;
 	struct job job; /* none: its signals */
 	bool complete;	/* the file has its end mark */
 	int name_fd;	/* holds unique_session_name; -1: none */
 	int parent_fd;	/* in the background: the process that waits for the start; -1: none */
 };
 
+#define AT(member) .offset = offsetof(struct trace_args, member)
 static const struct option_def defs[] = {
-	{.name = "config",
-	 .letter = 'c',
-	 .type = OPTION_STRING,
-	 .argument = "FILE",
-	 .help = "the TraceConfig, as text or in binary form; -: standard input",
-	 .offset = offsetof(struct trace_args, config)},
-	{.name = "output",
-	 .letter = 'o',
-	 .type = OPTION_STRING,
-	 .argument = "FILE",
-	 .help = "the trace (default: output_path of the config, else " DEFAULT_TRACE ";\n"
-		 "an existing one becomes FILE.old)",
-	 .offset = offsetof(struct trace_args, output)},
-	{.name = "txt",
-	 .type = OPTION_FLAG,
-	 .help = "read the config as text",
-	 .offset = offsetof(struct trace_args, text)},
-	{.name = "background",
-	 .letter = 'd',
-	 .type = OPTION_FLAG,
-	 .help = "go on in the background once it runs, and print the process id",
-	 .offset = offsetof(struct trace_args, background)},
-	{.name = "start",
-	 .type = OPTION_STRING,
-	 .argument = "NAME",
-	 .help = "start the trace with this unique_session_name and deferred_start",
-	 .offset = offsetof(struct trace_args, start)},
-	{.name = "stop",
-	 .type = OPTION_STRING,
-	 .argument = "NAME",
-	 .help = "end the trace whose config has this unique_session_name, and wait for its file",
-	 .offset = offsetof(struct trace_args, stop)},
-	{.name = "dump",
-	 .type = OPTION_STRING,
-	 .argument = "FILE",
-	 .help = "print a trace as text, one packet a paragraph; -: standard input",
-	 .offset = offsetof(struct trace_args, dump)},
+	TEXT("config", 'c', "FILE", config,
+	     "the TraceConfig, as text or in binary form; -: standard input"),
+	TEXT("output", 'o', "FILE", output,
+	     "the trace (default: output_path of the config, else " DEFAULT_TRACE ";\n"
+	     "an existing one becomes FILE.old)"),
+	FLAG("txt", 0, text, "read the config as text"),
+	FLAG("background", 'd', background,
+	     "go on in the background once it runs, and print the process id"),
+	TEXT("start", 0, "NAME", start,
+	     "start the trace with this unique_session_name and deferred_start"),
+	TEXT("stop", 0, "NAME", stop,
+	     "end the trace whose config has this unique_session_name, and wait for its file"),
+	TEXT("dump", 0, "FILE", dump,
+	     "print a trace as text, one packet a paragraph; -: standard input"),
 	OPTION_DAEMON(struct trace_args, ask, "record"),
 	OPTION_NO_DAEMON(struct trace_args, no_ask),
 	OPTION_CONTROL_SOCKET(struct trace_args, socket),
@@ -158,10 +136,10 @@ static bool wants_deflate(const Pb__TraceConfig *m)
 
 static void choose_output(struct trace_run *run)
 {
-	const char *told = run->config->message->output_path;
+	const char *configured = run->config->message->output_path;
 
 	if (!run->args.output)
-		run->args.output = told && *told ? told : DEFAULT_TRACE;
+		run->args.output = configured && *configured ? configured : DEFAULT_TRACE;
 }
 
 static void stop(void *arg)
@@ -340,7 +318,7 @@ static int prepare(struct trace_run *run)
 		.snapshot = on_snapshot,
 		.snapshot_arg = run,
 		.deflated_out = wants_deflate(run->config->message),
-		.noted = own_rights_noted,
+		.noted = own_session_noted,
 		.noted_arg = &run->own,
 	};
 	char *lacks = run->own.lacks;
@@ -358,15 +336,15 @@ static int prepare(struct trace_run *run)
 	if (r >= 0)
 		r = make_at_sample(run, &to.features);
 	to.at_sample = run->at_sample;
-	own_rights_give_up(&to.features, false); /* a config cannot name a probe */
+	own_session_give_up(&to.features, false); /* a config cannot name a probe */
 	if (r >= 0)
 		r = make_consent(run, &to.features);
 	to.consent = run->consent;
 	if (r >= 0)
 		r = trace_session_new(&to, &run->loop, &run->trace, lacks, sizeof(run->own.lacks));
 	if (r < 0)
-		return own_rights_refused(&run->own, r);
-	return own_rights_enough(&run->own, trace_session_kernel_refused(run->trace));
+		return own_session_refused(&run->own, r);
+	return own_session_enough(&run->own, trace_session_kernel_refused(run->trace));
 }
 
 static void show_asked(const struct trace_run *run, const struct ask_run *asked)
@@ -504,7 +482,7 @@ static int trace_all(struct trace_run *run)
 	}
 	if (status < 0)
 		return 1;
-	own_rights_sure(&run->own);
+	own_session_sure(&run->own);
 	status = run_to_end(run);
 	if (log_level > LOG_LEVEL_QUIET && trace_session_state(run->trace) == TRACE_DONE) {
 		trace_session_summary(run->trace, &summary);

@@ -207,8 +207,7 @@ static void check_recorder(struct watcher *w, uint64_t now)
 		start_recorder(w);
 }
 
-/* An armed recorder samples from the rise of a rule on: each request gives it a new time.  It answers, and nothing depends on
- * that. */
+/* An armed recorder samples from the rise of a rule on: each request extends the time.  Its answer is not needed. */
 static void arm_recorder(struct watcher *w, uint64_t now)
 {
 	const struct flight_request request = {.version = FLIGHT_VERSION,

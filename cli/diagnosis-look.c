@@ -211,7 +211,6 @@ void doctor_look(const char *control_socket, struct doctor_facts *f)
 	f->paranoid = (int)gate_sysctl("perf_event_paranoid", INT_MAX);
 	f->kptr_restrict = (int)gate_sysctl("kptr_restrict", 0);
 	f->ptrace_scope = (int)gate_sysctl("yama/ptrace_scope", -1);
-	f->mlock_kb = (uint64_t)gate_sysctl("perf_event_mlock_kb", 516);
 	f->max_rate = (uint64_t)gate_sysctl("perf_event_max_sample_rate", 100000);
 	f->own_user = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, false, false);
 	f->own_kernel = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, true, false);

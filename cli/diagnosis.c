@@ -18,7 +18,7 @@ static void say_gate(struct doctor_finding *f, enum gate_row row, int64_t value,
 	SAY(hint, "%s", text.hint);
 }
 
-static bool by_own_rights(const struct doctor_facts *d)
+static bool by_own_privileges(const struct doctor_facts *d)
 {
 	return d->own_user == 0 && d->ring_bytes;
 }
@@ -33,13 +33,13 @@ static bool is_filtered(const struct doctor_facts *d)
 bool doctor_by_daemon(const struct doctor_facts *d)
 {
 	/* A setting that keeps us out keeps the daemon out too; a filter is ours alone. */
-	return !by_own_rights(d) && is_filtered(d) && d->daemon && d->scope != POLICY_NOTHING &&
+	return !by_own_privileges(d) && is_filtered(d) && d->daemon && d->scope != POLICY_NOTHING &&
 	       !*d->settings_error && !d->daemon_outside;
 }
 
 bool doctor_can_record(const struct doctor_facts *d)
 {
-	return by_own_rights(d) || doctor_by_daemon(d);
+	return by_own_privileges(d) || doctor_by_daemon(d);
 }
 
 /* Facts that depend on events are unknown where none can be opened. */
@@ -65,7 +65,7 @@ static bool judge_own_rings(const struct doctor_facts *d, struct doctor_finding 
 
 static void judge_own_programs(const struct doctor_facts *d, struct doctor_finding *f)
 {
-	if (by_own_rights(d)) {
+	if (by_own_privileges(d)) {
 		if (d->cap_perfmon)
 			SAY(what, "your own programs can be sampled (CAP_PERFMON)");
 		else

@@ -42,7 +42,6 @@ struct doctor_facts {
 	int tracepoints;			   /* reading the number of one */
 	bool kernel_addresses;			   /* /proc/kallsyms shows them */
 	uint64_t ring_bytes, ring_wanted; /* the largest that all CPUs could have at once */
-	uint64_t mlock_kb;		  /* kernel.perf_event_mlock_kb */
 	uint64_t files;			  /* hard limit of descriptors */
 	uint64_t max_rate;		  /* kernel.perf_event_max_sample_rate, Hz */
 	struct features features;

@@ -71,11 +71,9 @@ struct flight {
 static void report_gap(const struct flight *f)
 {
 	if (f->our_last_ns == RECORDER_NEXT && recorder_had_gap(f->recorder))
-		log_info("the memory of the recorder was too small for the time since the file "
-			 "before: the "
-			 "first samples of this one are lost (hint: --flight-recorder SIZE, or a "
-			 "shorter "
-			 "--switch-output)");
+		log_info("the memory of the recorder was too small for the time since the previous "
+			 "file: the first samples of this file are lost (hint: --flight-recorder "
+			 "SIZE, or a shorter --switch-output)");
 }
 
 /* ---- the end ---- */

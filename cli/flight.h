@@ -32,8 +32,8 @@ int flight_watch(struct flight *flight, struct loop *loop,
 /* Before flight_begin(): nothing is collected until a client asks for it; then for the time that it gives, by @sample,
  * with the @arg of flight_watch().  -errno of @sample goes to the client. */
 void flight_arm(struct flight *flight, int (*sample)(void *arg, bool on));
-/* Before flight_begin(): files of our own have what came since the one before, and the trace the rest.  @every_ns: a file each
- * time it passes; 0: at SIGUSR2 only. */
+/* Before flight_begin(): each of our own files holds the samples since the previous one, and the trace the rest.  @every_ns: the
+ * time between two files; 0: only SIGUSR2 begins one. */
 void flight_switch(struct flight *flight, uint64_t every_ns);
 /* The session has written its head. */
 int flight_begin(struct flight *flight);

@@ -148,7 +148,7 @@ static void await_without_loop(struct job *c)
 
 void job_await(struct job *c, const char *failed)
 {
-	bool terminated = false, told = false;
+	bool terminated = false, warned = false;
 
 	if (!c->command || c->spawn.go_fd >= 0) /* no command, or never started */
 		return;
@@ -159,11 +159,11 @@ void job_await(struct job *c, const char *failed)
 		if (c->ended_by_us && !terminated) {
 			(void)kill(c->spawn.pid, SIGTERM);
 			terminated = true;
-		} else if (c->interrupted && !terminated && !told) {
+		} else if (c->interrupted && !terminated && !warned) {
 			log_info("the recording has ended, %s goes on (Ctrl-C again stops waiting "
 				 "for it)",
 				 c->command[0]);
-			told = true;
+			warned = true;
 		}
 		if (loop_run_once(c->loop, -1) < 0)
 			await_without_loop(c);

@@ -25,7 +25,7 @@ static bool is_known(const char *text, size_t size, const char *line)
 	return false;
 }
 
-/* What is too long for the file loses its oldest lines. */
+/* A list that is too long for the file loses its oldest lines. */
 static void remember(int dir, struct buffer *all)
 {
 	const char *text = (const char *)all->data, *end = text + all->len;

@@ -323,10 +323,9 @@ static const struct option_def defs[] = {
 	 .argument = "TIME|signal",
 	 .call = set_switch,
 	 .accepts = is_switch,
-	 .help = "further files: what was recorded since the file before goes to FILE-1.pftrace, "
-		 "-2 "
-		 "... each TIME (30s), or at SIGUSR2, and the rest to FILE; it is kept in memory "
-		 "until then (64M, or the SIZE of --flight-recorder)"},
+	 .help = "write further files: each TIME (30s), or at SIGUSR2, the samples since the "
+		 "previous file go to FILE-1.pftrace, -2 ..., and the last ones to FILE; until "
+		 "then they are kept in memory (64M, or the SIZE of --flight-recorder)"},
 	CALL("collect", 0, "LIST", set_collect,
 	     "with --flight-recorder: also tasks (CPU time, wait, I/O, memory, cgroup of each task "
 	     "at a snapshot, and at its end), system (load, pressure, memory, disks, CPU times, "

@@ -628,7 +628,6 @@ static int take_event(struct import *im, const struct perfdata_item *item)
 	int r = record_parse_event(item->layout, item->record, &e);
 
 	im->bad += r < 0;
-	im->account.unknown_records += r == RECORD_UNKNOWN;
 	if (r != 0)
 		return 0;
 	switch (e.type) {

@@ -53,7 +53,7 @@ static struct fresh {
 } * fresh;
 
 static atomic_uintptr_t pages[PAGES]; /* of perfwind-marks.h, in each object */
-static atomic_uint told;	      /* the invitation that was answered */
+static atomic_uint answered;	      /* the invitation that was answered */
 static atomic_uint tries;
 static atomic_int answering; /* the pid */
 static int ring_fd = -1;
@@ -255,7 +255,7 @@ static void become_child(void)
 	/* Where a signal handler forked, this thread may still be writing the mark that was interrupted. */
 	if (own.slot)
 		(void)sys3(SYS_mprotect, own.ring, MARKS_RING_BYTES, PROT_READ | PROT_WRITE);
-	atomic_store(&told, 0);
+	atomic_store(&answered, 0);
 	atomic_store(&tries, 0);
 	atomic_store(&answering, 0);
 	head->clock = was.clock;
@@ -368,7 +368,7 @@ static bool answer_invitation(void)
 	r = connect_recording(name, MARKS_BYTE);
 	if (r == 0) {
 		marks_follow();
-		atomic_store(&told, invitation);
+		atomic_store(&answered, invitation);
 	} else if (r != -EAGAIN || atomic_fetch_add(&tries, 1) >= TRIES) {
 		atomic_store(&tries, 0);
 		switch_off();
@@ -533,7 +533,7 @@ void marks_put(unsigned kind, const char *name, size_t len, uint64_t value, uint
 		return;
 	}
 	if ((__atomic_load_n(&head->invitation, __ATOMIC_RELAXED) !=
-		     atomic_load_explicit(&told, memory_order_relaxed) &&
+		     atomic_load_explicit(&answered, memory_order_relaxed) &&
 	     !answer_invitation()) ||
 	    ((!own.slot || own.pid != pid) && !begin_thread())) {
 		(void)__atomic_fetch_add(&head->lost, 1, __ATOMIC_RELAXED);

@@ -4,8 +4,8 @@
  * before its caller; readers sort by time.  Slices of one thread have to nest: where a function ends while one of another
  * stack, begun later, is still open (a suspended coroutine), the latter is given in two parts.
  *
- * The work of one mark is bounded: SEARCH_MAX functions are passed over, SPLITS_MAX are given in parts.  What ends for good was paid
- * for by its begin. */
+ * The work of one mark is bounded: SEARCH_MAX functions are passed over, SPLITS_MAX are given in parts.  The end
+ * of a function needs no bound: it happens once for each begin. */
 #include "marks/mark-functions.h"
 
 #include <errno.h>

@@ -48,8 +48,8 @@ uint32_t mark_ring_claimed_pid(const struct mark_ring *ring);
 enum { MARK_RING_LATER = 1 };
 int mark_ring_read(struct mark_ring *ring, size_t most,
 		   int (*mark)(void *arg, const struct mark_ring_mark *mark), void *arg);
-/* The target has ended: what it has written so far is all that will be read, even if another process holds the memory.  Nothing is
- * waited for, so each further call reads something as long as there are news. */
+/* The target has ended: what it has written so far is all that will be read, even if another process holds the memory.  No call
+ * waits, so each one reads something while unread marks remain. */
 void mark_ring_end(struct mark_ring *ring);
 /* Only of a ring that has ended: is there a part that was not read? */
 bool mark_ring_has_news(const struct mark_ring *ring);

@@ -422,7 +422,7 @@ int source_group_open(struct perf_source *source, pid_t tid, size_t cpu_index, u
 }
 
 /* Without the kernel nothing would be left of these. */
-static bool lives_in_kernel(const struct perf_spec *spec)
+static bool is_in_kernel(const struct perf_spec *spec)
 {
 	if (spec->exclude_user || spec->tracepoint[0] || spec->type == PERF_TYPE_TRACEPOINT)
 		return true;
@@ -436,7 +436,7 @@ static bool step_to_user(struct perf_source *source)
 {
 	struct perf_options *options = &source->options;
 
-	if (source->settled || source->user_only || lives_in_kernel(&options->leader))
+	if (source->settled || source->user_only || is_in_kernel(&options->leader))
 		return false;
 	if (!source->failed || source->failed->exclude_kernel)
 		return false;
@@ -485,7 +485,7 @@ static void note_steps(const struct perf_source *source, uint8_t precise_before,
 		note_kernel(source);
 	for (size_t i = 0;
 	     source->user_only && !user_only_before && i < source->options.n_followers; i++)
-		if (lives_in_kernel(&source->options.followers[i]))
+		if (is_in_kernel(&source->options.followers[i]))
 			source_note(source, NULL, "'%s' happens in the kernel: it will count 0",
 				    source->options.followers[i].name);
 	/* Only if a precision was asked for: the default is "the highest", which needs no note. */

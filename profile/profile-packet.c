@@ -224,14 +224,14 @@ static int reader_event_parse(struct reader *r, struct reader_event *event, stru
  *
  * Which process and which name a sample belongs to.
  *
- *   (sequence, pid) ──► process entry: one life of a pid, between execs; what a sample refers to
+ *   (sequence, pid) ──► process entry: one incarnation of a pid, between execs; what a sample refers to
  *                            ▲
  *   (process, tid) ────► thread entry: one name of a thread
  *
- * A pid has several lives (exec, reuse) and a thread several names; a sample is of the one that was written last before it.  perfwind numbers the lives, as they may take turns: samples that had to
- * wait come late.  Other producers do not: there another name after samples is taken for another
- * life.  An entry that samples made before anybody named it takes the first name that comes, so
- * that a list of processes at the end of a trace serves as well. */
+ * A pid has several incarnations (exec, reuse) and a thread several names; a sample belongs to the one that was written last before
+ * it.  perfwind numbers the incarnations, because samples that had to wait come late.  For other producers, another name after
+ * samples begins another incarnation.  An entry that samples made before a packet named it takes the first name that comes, so a
+ * list of processes at the end of a trace serves as well. */
 
 enum { MAX_ENTRIES = UINT32_MAX - 1 };
 
@@ -248,14 +248,14 @@ static int add_process(struct reader *r, const struct profile_process *process, 
 
 	if (p->n_processes >= MAX_ENTRIES)
 		return fail(-E2BIG);
-	e = reader_hold(r, HELD_PROCESSES, 1, sizeof(*process) + sizeof(*r->lives));
+	e = reader_hold(r, HELD_PROCESSES, 1, sizeof(*process) + sizeof(*r->incarnations));
 	if (e >= 0)
 		e = ROOM_FOR_ONE(p->processes, p->n_processes, r->room_processes);
 	if (e >= 0)
-		e = ROOM_FOR_ONE(r->lives, p->n_processes, r->room_lives);
+		e = ROOM_FOR_ONE(r->incarnations, p->n_processes, r->room_incarnations);
 	if (e < 0)
 		return trace(e);
-	r->lives[p->n_processes] = (struct reader_life){0};
+	r->incarnations[p->n_processes] = (struct reader_incarnation){0};
 	p->processes[p->n_processes] = *process;
 	*ret_index = (uint32_t)p->n_processes++;
 	return 0;
@@ -274,7 +274,7 @@ static bool current_process(const struct reader *r, uint32_t sequence, uint32_t 
 	return true;
 }
 
-/* The entry of @pid's present life, made if new. */
+/* The entry of @pid's present incarnation, made if new. */
 static int reader_current_process(struct reader *r, uint32_t sequence, uint32_t pid,
 				  uint32_t *ret_index)
 {
@@ -288,56 +288,58 @@ static int reader_current_process(struct reader *r, uint32_t sequence, uint32_t 
 	return e < 0 ? trace(e) : 0;
 }
 
-/* The same life under equal keys; a key that meets another's by chance gives a wrong name, no wrong
+/* The same incarnation under equal keys; a key that meets another's by chance gives a wrong name, no wrong
  * index. */
-static uint64_t life_key(uint32_t sequence, uint32_t pid, uint64_t life)
+static uint64_t incarnation_key(uint32_t sequence, uint32_t pid, uint64_t incarnation)
 {
-	return hash_u64(life ^ hash_u64(pair(sequence, pid)));
+	return hash_u64(incarnation ^ hash_u64(pair(sequence, pid)));
 }
 
 /* May the data that was read now stand in the entry @index, which has no such number? */
 static bool is_same(const struct reader *r, uint32_t index, const struct profile_process *read,
-		    const struct reader_life *life)
+		    const struct reader_incarnation *incarnation)
 {
 	const struct profile_process *known = &r->profile->processes[index];
 
 	if (!known->name || !read->name || known->name == read->name)
-		return !r->lives[index].number || !life->number ||
-		       r->lives[index].sequence != life->sequence;
-	return !r->lives[index].number && !life->number && !r->lives[index].sampled;
+		return !r->incarnations[index].number || !incarnation->number ||
+		       r->incarnations[index].sequence != incarnation->sequence;
+	return !r->incarnations[index].number && !incarnation->number &&
+	       !r->incarnations[index].sampled;
 }
 
 static int find_process(struct reader *r, const struct profile_process *read,
-			const struct reader_life *life, uint32_t *ret_index)
+			const struct reader_incarnation *incarnation, uint32_t *ret_index)
 {
-	uint64_t key = life_key(life->sequence, read->pid, life->number), index;
+	uint64_t key = incarnation_key(incarnation->sequence, read->pid, incarnation->number),
+		 index;
 	int e;
 
-	if (life->number && table_get(&r->process_by_life, key, &index) &&
+	if (incarnation->number && table_get(&r->process_by_incarnation, key, &index) &&
 	    r->profile->processes[index].pid == read->pid) {
 		*ret_index = (uint32_t)index;
 		return 0;
 	}
-	if (!current_process(r, life->sequence, read->pid, ret_index) ||
-	    !is_same(r, *ret_index, read, life)) {
+	if (!current_process(r, incarnation->sequence, read->pid, ret_index) ||
+	    !is_same(r, *ret_index, read, incarnation)) {
 		e = add_process(r, read, ret_index);
 		if (e < 0)
 			return trace(e);
 	}
-	if (!life->number)
+	if (!incarnation->number)
 		return 0;
-	if (!r->lives[*ret_index].number) {
-		r->lives[*ret_index].number = life->number;
-		r->lives[*ret_index].sequence = life->sequence;
+	if (!r->incarnations[*ret_index].number) {
+		r->incarnations[*ret_index].number = incarnation->number;
+		r->incarnations[*ret_index].sequence = incarnation->sequence;
 	}
-	e = reader_put(r, HELD_NUMBERS, &r->process_by_life, key, *ret_index);
+	e = reader_put(r, HELD_NUMBERS, &r->process_by_incarnation, key, *ret_index);
 	return e < 0 ? trace(e) : 0;
 }
 
-static int reader_name_process(struct reader *r, uint32_t sequence, uint64_t life,
+static int reader_name_process(struct reader *r, uint32_t sequence, uint64_t incarnation,
 			       const struct profile_process *read)
 {
-	const struct reader_life now = {.number = life, .sequence = sequence};
+	const struct reader_incarnation now = {.number = incarnation, .sequence = sequence};
 	struct profile_process *process;
 	uint32_t index, name, cgroup;
 	int e = find_process(r, read, &now, &index);
@@ -350,7 +352,7 @@ static int reader_name_process(struct reader *r, uint32_t sequence, uint64_t lif
 	*process = *read;
 	process->name = name;
 	process->cgroup = cgroup;
-	if (life)
+	if (incarnation)
 		e = reader_put(r, HELD_NUMBERS, &r->process_by_sequence, pair(sequence, read->pid),
 			       index);
 	if (e >= 0)
@@ -399,7 +401,7 @@ static bool find_named(const struct reader *r, const struct profile_thread *want
 	return true;
 }
 
-/* From here on @read->pid is this; @life 0: unknown.  A @read without a name leaves the name as it
+/* From here on @read->pid is this; @incarnation 0: unknown.  A @read without a name leaves the name as it
  * is. */
 static int reader_name_thread(struct reader *r, uint32_t process, uint32_t tid, uint32_t name)
 {
@@ -452,8 +454,8 @@ static int current_thread(struct reader *r, uint32_t process, uint32_t tid, uint
 		*ret_index = (uint32_t)index;
 		return 0;
 	}
-	/* Who does not number lives may rename a process and not name its threads again. */
-	if (!r->lives[process].number && table_get(&r->thread_by_tid, tid, &index) &&
+	/* Who does not number incarnations may rename a process and not name its threads again. */
+	if (!r->incarnations[process].number && table_get(&r->thread_by_tid, tid, &index) &&
 	    p->processes[p->threads[index].process].pid == p->processes[process].pid)
 		new.name = p->threads[index].name;
 	e = add_thread(r, &new, ret_index);
@@ -477,7 +479,7 @@ static int place_sample(struct reader *r, uint32_t sequence, uint32_t pid, uint3
 		e = current_thread(r, process, tid, &sample->thread);
 	if (e < 0)
 		return trace(e);
-	r->lives[process].sampled = true;
+	r->incarnations[process].sampled = true;
 	r->thread_sampled[sample->thread] = true;
 	return 0;
 }
@@ -507,7 +509,7 @@ static int read_process(struct reader *r, uint32_t sequence, struct cursor c)
 	struct wire_field f, first = {0}, cgroup = {0};
 	char line[MAX_CMDLINE];
 	bool has_pid = false, is_comm = false;
-	uint64_t life = 0;
+	uint64_t incarnation = 0;
 	size_t n = 0, at;
 	int e;
 
@@ -521,8 +523,8 @@ static int read_process(struct reader *r, uint32_t sequence, struct cursor c)
 			read.kernel_thread = f.value;
 		} else if (wire_is(&f, PROCESS_TREE__PROCESS__CMDLINE_IS_COMM)) {
 			is_comm = f.value;
-		} else if (wire_is(&f, PROCESS_TREE__PROCESS__PERFWIND_LIFE)) {
-			life = f.value;
+		} else if (wire_is(&f, PROCESS_TREE__PROCESS__PERFWIND_INCARNATION)) {
+			incarnation = f.value;
 		} else if (wire_is_bytes(&f, PROCESS_TREE__PROCESS__PERFWIND_CGROUP)) {
 			cgroup = f;
 		} else if (wire_is_bytes(&f, PROCESS_TREE__PROCESS__CMDLINE)) {
@@ -554,7 +556,7 @@ static int read_process(struct reader *r, uint32_t sequence, struct cursor c)
 	if (e >= 0 && cgroup.len)
 		e = reader_string(r, cgroup.data, min_u64(cgroup.len, MAX_CGROUP), &read.cgroup);
 	if (e >= 0)
-		e = reader_name_process(r, sequence, life, &read);
+		e = reader_name_process(r, sequence, incarnation, &read);
 	return e < 0 ? trace(e) : 0;
 }
 

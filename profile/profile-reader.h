@@ -168,8 +168,8 @@ struct reader_symbol {
 };
 
 /* What the reader knows of a process entry. */
-struct reader_life {
-	uint64_t number;   /* 0: of a producer that does not number lives */
+struct reader_incarnation {
+	uint64_t number;   /* 0: of a producer that does not number incarnations */
 	uint32_t sequence; /* that gave the number */
 	bool sampled;
 };
@@ -194,11 +194,11 @@ struct reader {
 	uint32_t primary_clock;
 
 	/* profile-packet.c: indices in processes and threads */
-	struct table process_by_sequence, process_by_pid, process_by_life;
+	struct table process_by_sequence, process_by_pid, process_by_incarnation;
 	struct table thread_by_key, thread_by_name, thread_by_tid;
-	struct reader_life *lives; /* by process */
+	struct reader_incarnation *incarnations; /* by process */
 	bool *thread_sampled;
-	size_t room_lives, room_thread_sampled;
+	size_t room_incarnations, room_thread_sampled;
 
 	struct table track_by_uuid; /* index in tracks */
 	bool *track_waits;	    /* by track: the next end on it is a wait's */

@@ -423,7 +423,7 @@ static void forget_tables(struct reader *r)
 	hash_index_deinit(&r->nodes);
 	table_deinit(&r->process_by_sequence);
 	table_deinit(&r->process_by_pid);
-	table_deinit(&r->process_by_life);
+	table_deinit(&r->process_by_incarnation);
 	table_deinit(&r->thread_by_key);
 	table_deinit(&r->thread_by_name);
 	table_deinit(&r->thread_by_tid);
@@ -433,7 +433,7 @@ static void forget_tables(struct reader *r)
 	table_deinit(&r->stat_of_sequence);
 	string_table_deinit(&r->mangled);
 	free(take(r->demangled));
-	free(take(r->lives));
+	free(take(r->incarnations));
 	free(take(r->thread_sampled));
 	stream_deinit(r);
 }

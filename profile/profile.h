@@ -68,7 +68,7 @@ struct profile_follower {
 struct profile_thread {
 	uint32_t process, tid, name; /* name: string */
 };
-/* One life of a pid: exec and reuse begin another. */
+/* One incarnation of a pid: exec and reuse begin another. */
 struct profile_process {
 	uint32_t pid, ppid, name; /* name: base name of argv0, or comm */
 	uint32_t cmdline;

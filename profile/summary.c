@@ -113,11 +113,11 @@ static void add_samples(struct summary *s, const struct fold *f)
 	char number[32];
 
 	fact_append(fact, "%s", *p->event_name ? p->event_name : "unknown");
-	for (size_t i = 0, told = 0; i < p->n_events; i++) {
+	for (size_t i = 0, n_shown = 0; i < p->n_events; i++) {
 		if (p->n_events > 1 && i != p->event)
 			fact_append(fact, "%s %.40s (%s samples)",
-				    told++ ? "," : "; not shown (--event NAME):", p->events[i].name,
-				    text_count(p->events[i].n_samples, number));
+				    n_shown++ ? "," : "; not shown (--event NAME):",
+				    p->events[i].name, text_count(p->events[i].n_samples, number));
 	}
 	fact = fact_new(s, "Samples");
 	fact->warn = !f->count;
@@ -254,8 +254,8 @@ static uint64_t skipped_of(const struct fold *f)
 
 static void add_skipped(struct summary *s, const struct fold *f)
 {
-	uint64_t told = append_reasons(NULL, f->profile, "skipped.");
-	uint64_t n = max_u64(told, skipped_of(f));
+	uint64_t counted = append_reasons(NULL, f->profile, "skipped.");
+	uint64_t n = max_u64(counted, skipped_of(f));
 	struct summary_fact *fact;
 	char number[32];
 
@@ -263,7 +263,7 @@ static void add_skipped(struct summary *s, const struct fold *f)
 		return;
 	fact = fact_new(s, "Skipped");
 	fact_append(fact, "%s sample%s", text_count(n, number), n == 1 ? "" : "s");
-	if (told) {
+	if (counted) {
 		fact_append(fact, " (");
 		append_reasons(fact, f->profile, "skipped.");
 		fact_append(fact, ")");

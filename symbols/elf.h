@@ -12,7 +12,6 @@
 enum {
 	UW_ELF_PHDRS_MAX = 1024,
 	UW_ELF_NOTE_MAX = 64 << 10,
-	UW_ELF_SECTION_MAX = 256 << 20,
 };
 
 struct uw_elf {

@@ -666,3 +666,91 @@ int jitdump_load(struct jitdump **dump, int fd, bool again, struct uw_symbols **
 	*ret_symbols = symbols;
 	return 0;
 }
+
+/* ---- the code of one function ---- */
+
+struct finder {
+	uint64_t wanted, file_size;
+	struct table loads; /* address -> position of the record with the code */
+	/* the version that was found last: a long run has one record for each */
+	uint64_t start, size, load;
+	bool found;
+};
+
+static int take_version(struct finder *f, const struct record *record)
+{
+	struct cursor c = record->body;
+	uint64_t start, size, load = record->at;
+
+	(void)cursor_u64(&c); /* pid, tid */
+	(void)cursor_u64(&c); /* vma */
+	start = cursor_u64(&c);
+	if (record->id == MOVE) {
+		if (!table_get(&f->loads, start, &load))
+			return 0;
+		start = cursor_u64(&c);
+	}
+	size = cursor_u64(&c);
+	if (c.bad)
+		return 0;
+	if (f->wanted >= start && f->wanted - start < size) {
+		f->start = start;
+		f->size = size;
+		f->load = load;
+		f->found = true;
+	}
+	return trace(table_put(&f->loads, start, load));
+}
+
+static int find_version(struct finder *f, int fd)
+{
+	uint32_t header[3]; /* magic, version, size of the header */
+	struct record record;
+	uint64_t at;
+	int r = 0;
+
+	if (read_at(fd, 0, header, sizeof(header)) != sizeof(header))
+		return fail(-EBADMSG);
+	at = header[2];
+	for (unsigned i = 0; i < RECORDS_MAX && r >= 0; i++, at += record.size) {
+		if (!read_record(fd, at, f->file_size, &record))
+			break;
+		if (record.id == LOAD || record.id == MOVE)
+			r = take_version(f, &record);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+/* The code stands behind the name, at the end of the record. */
+static int read_version(const struct finder *f, int fd, struct uw_code *ret_code)
+{
+	_cleanup_(freep) uint8_t *data = NULL;
+	size_t len = (size_t)min_u64(f->size, UW_CODE_MAX);
+	struct record record;
+
+	if (!read_record(fd, f->load, f->file_size, &record) || f->size > record.size - PREFIX)
+		return fail(-EBADMSG);
+	data = malloc(len + 1);
+	if (!data)
+		return fail(-ENOMEM);
+	if (read_at(fd, f->load + record.size - f->size, data, len) != len)
+		return fail(-EBADMSG);
+	*ret_code = (struct uw_code){take(data), len, f->start, UW_ARCH_HOST};
+	return 0;
+}
+
+int jitdump_code(int fd, uint64_t vaddr, struct uw_code *ret_code)
+{
+	struct finder f = {.wanted = vaddr};
+	struct stat st;
+	int r;
+
+	if (!jitdump_is(fd) || fstat(fd, &st) < 0)
+		return fail(-EBADMSG);
+	f.file_size = (uint64_t)st.st_size;
+	r = find_version(&f, fd);
+	table_deinit(&f.loads);
+	if (r >= 0 && !f.found)
+		return fail(-ENOENT);
+	return r < 0 ? trace(r) : trace(read_version(&f, fd, ret_code));
+}

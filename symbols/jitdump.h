@@ -1,9 +1,11 @@
-/* jitdump.h - a jitdump (jit-PID.dump): what a JIT compiler writes about its code.  Private to symbols/.  Thread: loader.
+/* jitdump.h - a jitdump (jit-PID.dump): what a JIT compiler writes about its code.
+ * Thread: loader; jitdump_code(): any.
  *
  * The program appends to the file while it runs, so a reader continues where it stopped. */
 #pragma once
 
 #include "symbols/image.h"
+#include "symbols/machine-code.h"
 
 struct jitdump;
 struct uw_symbols;
@@ -17,3 +19,7 @@ bool jitdump_is(int fd);
 int jitdump_load(struct jitdump **dump, int fd, bool again, struct uw_symbols **ret_symbols,
 		 struct uw_section *ret_eh_frame);
 struct jitdump *jitdump_free(struct jitdump *dump);
+
+/* The code of the function that was at the address @vaddr, whole (at most UW_CODE_MAX); of several the last one.
+ * -ENOENT: none; -EBADMSG: no jitdump, or damaged; -ENOMEM. */
+int jitdump_code(int fd, uint64_t vaddr, struct uw_code *ret_code);

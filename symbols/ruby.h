@@ -6,7 +6,7 @@
 #pragma once
 
 #include "symbols/image.h"
-#include "symbols/script.h"
+#include "symbols/script-text.h"
 
 /* The interpreter whose library or program begins at @image; errors as interpreter_load(). */
 int ruby_new(struct vm_memory *m, uint64_t image, struct uw_script *ret_script);

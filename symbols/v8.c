@@ -86,7 +86,7 @@ static const struct constant {
 	{"scopeinfo_idx_first_vars", AT(locals), false},
 };
 
-/* No constant has these. */
+/* Offsets for which there is no constant. */
 static const struct version {
 	uint32_t version;
 	int16_t code, code_start, code_size;
@@ -113,7 +113,7 @@ static bool is_value(const struct constant *c, int32_t value)
 	return value >= 0 && value <= (c->at < AT(type_shared) ? OFFSET_MAX : INT16_MAX);
 }
 
-/* false: one that is needed is missing, or has no sense. */
+/* false: a constant that is needed is missing or out of range. */
 static bool read_constants(struct vm_memory *m, const struct vm_exports *x, struct uw_v8 *v8)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(constants); i++) {
@@ -424,7 +424,7 @@ static bool put_string(struct vm_memory *m, const struct uw_v8 *v, uint64_t stri
 	return true;
 }
 
-/* false: it is none, or empty. */
+/* false: no string, or an empty one. */
 static bool string_text(struct vm_memory *m, const struct uw_v8 *v, uint64_t string, char *to,
 			size_t room)
 {
@@ -539,7 +539,7 @@ static bool place_text(struct vm_memory *m, const struct uw_v8 *v, struct v8_lin
 	return text->line;
 }
 
-/* Functions without a name are not one: they have their place. */
+/* Functions without a name are distinguished by their place. */
 static void name_by_place(struct script_text *text)
 {
 	const char *name = strrchr(text->file, '/');

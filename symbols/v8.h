@@ -8,7 +8,7 @@
 #pragma once
 
 #include "symbols/image.h"
-#include "symbols/script.h"
+#include "symbols/script-text.h"
 
 /* Where the lines of sources begin, as far as they were counted.  Of one process. */
 struct v8_lines;

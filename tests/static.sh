@@ -79,6 +79,10 @@ bad=$(awk 'FNR == 1 { start = 0 }
 	/^}/ && start { if (FNR - start > 60) print FILENAME ":" start " " FNR - start " lines"; start = 0 }' $(echo "$sources" | grep '\.c$' | grep -v '\.bpf\.c$'))
 [ -z "$bad" ] && echo "ok function-size" || echo "not ok function-size: $bad"
 
+# A file name says which file is meant, in a message or an answer: no two are alike (test programs aside).
+bad=$(printf "%s\n" $sources tests/unit/*/*.[ch] tests/unit/*/*/*.[ch] tests/fuzz/*.[ch] | sed "s|.*/||" | sort | uniq -d)
+[ -z "$bad" ] && echo "ok file-names" || echo "not ok file-names: two files each:" $bad
+
 bad=$(for f in $sources; do head -n 1 "$f" | grep -q '^/\*' || echo "$f"; done)
 [ -z "$bad" ] && echo "ok head-comments" || echo "not ok head-comments: $bad"
 

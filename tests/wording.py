@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""wording.py - words that have made readers stop: in string literals and comments of the product, man pages, documents.
+"""wording.py - words that have made readers stop: in string literals of the product, comments, identifiers, man pages, documents.
 
 CONTRIBUTING.md, Language.  Prints FILE:LINE: WORD -> REPLACEMENT for each, and exits 1 if there is one.  Code in a document (in
 backquotes or a fenced block) is not looked at.
@@ -29,6 +29,8 @@ WORDS = [
     (r"as good as lost|is lived|lives of|a life", "an incarnation, an exec generation"),
 ]
 PATTERN = re.compile("|".join(rf"(?P<w{i}>\b(?:{words})\b)" for i, (words, _) in enumerate(WORDS)), re.I)
+# The same words as parts of identifiers.
+NAME = re.compile(r"\b(?:\w+_)?(?:told|tells|untold|anew|mends?|mended|believed|own_rights|for_ever|nameless)(?:_\w+)?\b")
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 # Names, not words: the user, and keys of JSON.
 NAMES = {"nobody"}
@@ -57,6 +59,13 @@ def of_comments(text):
         yield text.count("\n", 0, m.start()) + 1, re.sub(r"\n\s*\*?\s*", " ", m.group())
 
 
+def of_names(text):
+    """(line, identifier) for each identifier with one of the words."""
+    code = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m.group()), text, flags=re.S)
+    for m in NAME.finditer(LITERAL.sub('""', code)):
+        yield text.count("\n", 0, m.start()) + 1, m.group()
+
+
 def of_document(text):
     blank = lambda m: re.sub(r"[^\n]", " ", m.group())  # noqa: E731
     text = re.sub(r"^```.*?^```", blank, text, flags=re.S | re.M)
@@ -70,16 +79,18 @@ def main():
     found = 0
     for name in files:
         source = name.endswith((".c", ".h"))
-        if source and name.startswith("tests/"):
-            continue
         with open(name, encoding="utf-8") as f:
             text = f.read()
-        for line, words in [*of_source(text), *of_comments(text)] if source else of_document(text):
+        literals = of_source(text) if source and not name.startswith("tests/") else ()  # a test's are its data
+        for line, words in [*literals, *of_comments(text)] if source else of_document(text):
             if words in NAMES:
                 continue
             for m in PATTERN.finditer(re.sub(r"\\[nt]|\\$", " ", words)):
                 found += 1
                 print(f"{name}:{line}: {m.group()} -> {WORDS[int(m.lastgroup[1:])][1]}")
+        for line, word in of_names(text) if source else ():
+            found += 1
+            print(f"{name}:{line}: {word}")
     return found != 0
 
 

@@ -5,7 +5,7 @@
 #include "trace/late-sink.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "trace/mark.h"
+#include "trace/file-mark.h"
 
 struct late_sink {
 	struct sink sink;
@@ -24,8 +24,7 @@ static int late_open(struct late_sink *late)
 
 	if (r < 0)
 		return r;
-	r = mark_begin(file, late->behind_ms,
-		       false); /* uncompressed, for readers of the first bytes */
+	r = file_mark_begin(file, late->behind_ms, false); /* before the compression */
 	if (r < 0) {
 		(void)sink_free(file);
 		return r;
@@ -99,7 +98,7 @@ int late_sink_end(struct sink *sink, bool full)
 		return r < 0 ? trace(r) : LATE_SINK_CUT;
 	/* The begin mark is not compressed. */
 	count = (struct sink_count){sink->written.packets - late->plain, sink->written.samples};
-	r = mark_end(late->file, &count, full);
+	r = file_mark_end(late->file, &count, full);
 	if (r >= 0)
 		r = late_flush(sink);
 	look(late, r);

@@ -12,7 +12,7 @@ int late_sink_new_threaded(const char *path, bool plain, struct sink **ret_sink)
  * older samples are in the file.  Call before the first packet.  Without this call no bound is
  * recorded. */
 void late_sink_behind(struct sink *sink, uint32_t ms);
-/* Call after the last packet: writes the end mark (trace/mark.h) and flushes.  @full: the file
+/* Call after the last packet: writes the end mark (trace/file-mark.h) and flushes.  @full: the file
  * reached its largest size. LATE_SINK_CUT: no mark was written, because there is no file, a packet
  * was rejected before, or @sink is another kind of sink. */
 enum { LATE_SINK_CUT = 1 };

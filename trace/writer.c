@@ -745,8 +745,8 @@ int writer_process(struct writer *w, const struct writer_process *p, uint64_t bo
 	process.pid = (int32_t)p->pid;
 	process.ppid = (int32_t)p->ppid;
 	process.uid = (int32_t)p->uid;
-	process.has_perfwind_life = p->life != 0;
-	process.perfwind_life = p->life;
+	process.has_perfwind_incarnation = p->incarnation != 0;
+	process.perfwind_incarnation = p->incarnation;
 	process.has_perfwind_cgroup = p->cgroup != NULL;
 	if (p->cgroup) {
 		process.perfwind_cgroup.data = (uint8_t *)p->cgroup;

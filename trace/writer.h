@@ -68,7 +68,7 @@ int writer_renew(struct writer *writer);
  * incarnations of one pid may take turns.  The main thread is named along. */
 struct writer_process {
 	uint32_t pid, ppid, uid;
-	uint64_t life; /* incarnation: a number that no other one of the pid has; 0: unknown */
+	uint64_t incarnation; /* a number that no other one of the pid has; 0: unknown */
 	const char *comm;
 	const char *cmdline; /* NUL-separated; NULL: comm stands for it, marked as such */
 	size_t cmdline_len;

@@ -15,7 +15,7 @@
 #include "base/child.h"
 #include "base/error.h"
 #include "base/fd-message.h"
-#include "trace/mark.h"
+#include "trace/file-mark.h"
 #include "tracing/recorder.h"
 #include "tracing/task-polls.h"
 #include "tracing/trace-buffer.h"
@@ -121,7 +121,8 @@ static int write_out(struct recorder *c, const struct trace_buffer_range *range,
 	struct sink_count count;
 	const void *head;
 	size_t len;
-	int r = mark_begin(c->file, 0, true); /* uncompressed, for readers of the first bytes */
+	int r = file_mark_begin(c->file, 0,
+				true); /* uncompressed, for readers of the first bytes */
 
 	head = sink_memory_data(c->head, &len);
 	if (r >= 0)
@@ -136,7 +137,7 @@ static int write_out(struct recorder *c, const struct trace_buffer_range *range,
 		/* The begin mark is not compressed. */
 		count = (struct sink_count){c->out->written.packets - c->options.plain,
 					    c->out->written.samples};
-		r = mark_end(c->out, &count, false);
+		r = file_mark_end(c->out, &count, false);
 	}
 	if (r >= 0)
 		r = c->out->flush(c->out);

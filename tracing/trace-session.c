@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "config/perf-config.h"
-#include "trace/mark.h"
+#include "trace/file-mark.h"
 #include "tracing/service-packets.h"
 #include "tracing/trace-buffer.h"
 #include "tracing/trace-clones.h"
@@ -168,7 +168,7 @@ static int check_limit(struct trace_session *t)
 {
 	uint64_t max = t->config->max_file_size_bytes, head = t->packets.len,
 		 kept = END_BYTES + END_BUFFER_BYTES * t->n_buffers +
-			END_SOURCE_BYTES * t->n_sources + MARK_BYTES;
+			END_SOURCE_BYTES * t->n_sources + FILE_MARK_BYTES;
 
 	t->max_bytes = UINT64_MAX;
 	if (!max)
@@ -358,7 +358,7 @@ static int clone_write(void *arg, const struct trace_clone_trigger *trigger, int
 	int r = sink_fd_new(fd, &file);
 
 	if (r >= 0)
-		r = mark_begin(file, 0, false); /* uncompressed, for readers of the first bytes */
+		r = file_mark_begin(file, 0, false); /* before the compression */
 	if (r >= 0 && t->options.deflated_out)
 		r = sink_deflate_new(file, &out);
 	else
@@ -377,7 +377,7 @@ static int clone_write(void *arg, const struct trace_clone_trigger *trigger, int
 	/* The begin mark is not compressed. */
 	count = (struct sink_count){out->written.packets - (out == file), out->written.samples};
 	if (r >= 0)
-		r = mark_end(out, &count, t->full);
+		r = file_mark_end(out, &count, t->full);
 	if (r >= 0)
 		r = out->flush(out);
 	ret->bytes = out->bytes;
@@ -735,7 +735,7 @@ uint32_t trace_session_behind_ms(const Pb__TraceConfig *m)
 	return (uint32_t)min_u64(max_u64(ms, TRACE_WRITE_MIN_MS) + SESSION_FLUSH_MS, INT32_MAX);
 }
 
-/* ---- life ---- */
+/* ---- life cycle ---- */
 
 static int begin(struct trace_session *t)
 {
@@ -985,8 +985,8 @@ void trace_session_summary(struct trace_session *t, struct trace_session_summary
 		left_out = one.account.skipped[SKIP_NOT_IN_SCOPE] +
 			   one.account.skipped[SKIP_NOT_ALLOWED];
 		s.out_of_scope += left_out;
-		s.skipped += account_skipped(&one.account) - left_out -
-			     one.account.skipped[SKIP_DOUBLE];
+		s.skipped +=
+			account_skipped(&one.account) - left_out - one.account.skipped[SKIP_DOUBLE];
 		s.lost += one.counts.lost_samples;
 	}
 	for (size_t i = 0; i < t->n_buffers; i++) {

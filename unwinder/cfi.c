@@ -250,7 +250,6 @@ enum cfi_result cfi_fde_read(const struct uw_image *image, bool debug_frame, uin
 		return result;
 	fde->machine = uw_machine_of(image->arch);
 	fde->section = section->data;
-	fde->section_size = section->size;
 	fde->section_vaddr = section->vaddr;
 	return fde->cie.ra_column < fde->machine->n_regs ? CFI_OK : CFI_BAD;
 }

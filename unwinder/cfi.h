@@ -68,7 +68,6 @@ struct cfi_fde {
 	const uint8_t *program, *program_end;
 	uint64_t section_vaddr; /* of section data */
 	const uint8_t *section;
-	size_t section_size;
 };
 
 /* CFI_NONE: a CIE or the end mark stands there.  @cies may be NULL; in it the CIE is known by

@@ -4,7 +4,7 @@
  *     mov of two registers     48..4d 89|8b, ModRM with mod 3
  *     sub $n,%rsp              48 83 ec n8, 48 81 ec n32
  *
- * sljit (PCRE) and LLVM begin functions so, and leave rsp alone from there to the epilogue. */
+ * sljit (PCRE) and LLVM begin functions in this way, and leave rsp alone from there to the epilogue. */
 #include "unwinder/code.h"
 
 enum { PUSHES_MIN = 2, PUSHES_MAX = 6, MOVES_MAX = 6, PROLOGUE_MIN = 8 };

@@ -261,8 +261,8 @@ static void deep_note_root(struct native *e, const struct walk *w)
 		(struct native_root){w->snapshot->thread, w->snapshot->space->key, w->sp};
 }
 
-/* Is the walk's end where its thread's stacks end?  Of the thread no stack may have ended yet, or one of a fiber or coroutine has: that is
- * elsewhere. */
+/* Does the walk end where stacks of its thread end?  Maybe no stack of the thread has ended yet, or only one of a fiber or
+ * coroutine, which ends elsewhere. */
 static bool deep_root_holds(struct native *e, const struct walk *w)
 {
 	const struct native_root *root = deep_root(e, w);
@@ -450,16 +450,15 @@ static bool is_cut(const struct uw_result *res)
 	return res->outcome == UW_CUT && res->reason != UW_TOO_DEEP;
 }
 
-/* Its frames beyond the copy do not stand. */
-static void deep_cut(struct native *e, struct walk *w)
+/* Drops the frames beyond the copy. */
+static void deep_cut(struct walk *w)
 {
 	w->n = (uint32_t)min_u64(w->n, w->seam);
 	w->res->completed = false;
-	e->stats.torn_stacks++;
 	uw_result_out_of_copy(w->snapshot, w->res, w->base + w->snapshot->stack_len);
 }
 
-/* Its frames beyond the copy stand. */
+/* Keeps the frames beyond the copy. */
 static void deep_accept(struct native *e, struct walk *w)
 {
 	bool late = w->deep_read && is_late(e, w);
@@ -482,7 +481,7 @@ void native_deep_settle(struct native *e, struct walk *w)
 	if (w->seam && e->tail_owner == w && e->tail->n > 1)
 		cfa = e->tail->steps[1].sp;
 	if (w->seam && w->deep_read && !deep_holds(e, w))
-		deep_cut(e, w);
+		deep_cut(w);
 	else if (w->seam)
 		deep_accept(e, w);
 	if (is_cut(w->res) && w->n <= (w->seam ? w->seam : w->n))

@@ -1,4 +1,4 @@
-/* native-frames.c - see script.h.  The functions that PHP's or Ruby's evaluation loop runs, in place of the loop's frames.
+/* native-frames.c - see script-frames.h.  The functions that PHP's or Ruby's evaluation loop runs, in place of the loop's frames.
  *
  * One frame of the loop (execute_ex, vm_exec_core) runs several functions: a call from one to the other needs no C frame.  The
  * frames of the functions are in memory that the interpreter reuses:
@@ -16,7 +16,7 @@
  *   where their words read the same before the sample and after; else they are guessed.
  * - Where BPF programs are permitted, one has copied these frames at the sample (perf/python-stack.h): they are proved.
  * - A function in C is proved by its code: the C stack has a frame of it. */
-#include "unwinder/script.h"
+#include "unwinder/script-frames.h"
 
 enum {
 	FRAME_MAX = UW_SCRIPT_FRAME,

@@ -1,4 +1,4 @@
-/* native-js.c - see script.h.  The functions that Node.js runs, in place of frames of V8's interpreter and of compiled code.
+/* native-js.c - see script-frames.h.  The functions that Node.js runs, in place of frames of V8's interpreter and of compiled code.
  *
  * Each function has a frame of the C stack with a frame pointer, in each tier: the interpreter (its frames are all in one
  * piece of code), the baseline compiler, an optimizing compiler.
@@ -20,7 +20,7 @@
  *
  * Functions that an optimizing compiler has put into others have no frame.  Compiled code that a perf map or a jitdump describes
  * keeps its frames: their names are of the sample's time. */
-#include "unwinder/script.h"
+#include "unwinder/script-frames.h"
 
 enum {
 	LEAST_READS = 8,   /* pages, for one function */
@@ -390,7 +390,7 @@ void native_js(struct native_script *s, struct native *e, struct walk *w, const 
 	struct js_walk jw = {.e = e, .w = w, .s = s, .v8 = v8};
 	uint32_t last = last_frame(w);
 
-	/* Of a function that calls itself, frames that are one too far out look right up to the first call of it. */
+	/* In a recursive function, frames that are one too far out look right up to its first call. */
 	if (!last)
 		script_push_native(s, w, 0, w->n);
 	else if (!push_all(&jw, JS_LEAF_FOUND, last) && !push_all(&jw, JS_LEAF_WITHOUT, last) &&

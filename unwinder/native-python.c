@@ -1,4 +1,4 @@
-/* native-python.c - see script.h.  The functions that CPython's evaluation loop runs, in place of the loop's frames.
+/* native-python.c - see script-frames.h.  The functions that CPython's evaluation loop runs, in place of the loop's frames.
  *
  * One frame of _PyEval_EvalFrameDefault runs several Python functions: a call from Python to Python needs no C frame.  Their
  * frames are a list in memory that the interpreter reuses:
@@ -20,7 +20,7 @@
  * Else they are read from the process after the sample, and may be of another call by then.  A frame is proved
  * where the register of the next instruction is inside the function's bytecode, or where its words read the same before
  * the sample and after; else it is guessed. */
-#include "unwinder/script.h"
+#include "unwinder/script-frames.h"
 
 enum {
 	RUN_ROOM = 640, /* bytes from an entry frame to the return address of its run */

@@ -1,7 +1,7 @@
-/* native-script.c - see script.h. */
+/* native-script.c - see script-frames.h. */
 #include <time.h>
 
-#include "unwinder/script.h"
+#include "unwinder/script-frames.h"
 
 enum {
 	PAGES = 32,	     /* kept for one stack */

@@ -547,7 +547,6 @@ enum step native_step(struct native *e, struct walk *w, rule_t rule)
 	case RULE_CHAIN:
 		return native_guess(e, w, rule);
 	case RULE_SLOW:
-		e->stats.slow_frames++;
 		return native_slow(e, w, rule);
 	default:
 		return native_far(e, w, rule);

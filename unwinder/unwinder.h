@@ -178,8 +178,8 @@ uw_engine_name(enum uw_engine_kind kind); /* "native", "libunwind", "libdw", "fp
 
 struct uw_engine;
 struct uw_engine_stats {
-	uint64_t frames, cache_hits, cache_misses, shared_hits, cfi_runs, slow_frames,
-		reused_frames, completed_stacks, torn_stacks, cache_bytes;
+	uint64_t frames, cache_hits, cache_misses, shared_hits, cfi_runs, reused_frames,
+		completed_stacks, cache_bytes;
 	uint64_t cies_read, fdes_read; /* records of unwind information that were read */
 };
 

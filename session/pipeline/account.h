@@ -24,18 +24,16 @@ struct account {
 	uint64_t memory_reads
 		[ACCOUNT_READS]; /* stacks, by uw_result.read_after_us: account_reads_below() */
 	uint64_t weight;	 /* of emitted samples other than pid 0 */
-	uint64_t user_weight;	 /* ... in user mode */
 	uint64_t lost_records;	 /* by LOST and LOST_SAMPLES records of sampling rings */
 	uint64_t lost_sideband_records;
 	uint64_t throttled_ns;
-	uint64_t unknown_records;
 	/* waits.h */
-	uint64_t waits, wait_ns;		/* ended waits, and their time */
-	uint64_t waits_thinned, thinned_ns;	/* of the waits: shown under the stack of another */
-	uint64_t waits_unsampled, unsampled_ns; /* of the waits: shown without a stack */
-	uint64_t run_ns, run_unsampled_ns;	/* --wall: running, and of that without a sample */
-	uint64_t unknown_ns;	 /* time of threads around lost records of switches */
-	uint64_t parked, copied; /* by the unwinder (to wait); by main (ring too full) */
+	uint64_t waits, wait_ns;	    /* ended waits, and their time */
+	uint64_t waits_thinned, thinned_ns; /* of the waits: shown under the stack of another */
+	uint64_t unsampled_ns;		    /* of the waits' time: shown without a stack */
+	uint64_t run_ns, run_unsampled_ns;  /* --wall: running, and of that without a sample */
+	uint64_t unknown_ns;		    /* time of threads around lost records of switches */
+	uint64_t parked, copied;	    /* by the unwinder (to wait); by main (ring too full) */
 };
 
 /* The bound of memory_reads[@index], microseconds: those from the bound before it on, and below it.  UINT32_MAX: the last. */

@@ -57,7 +57,7 @@ static int announce_process(struct emit *em, struct process *p, uint64_t time)
 		.pid = p->pid,
 		.ppid = p->ppid,
 		.uid = p->uid,
-		.life = incarnation_of(an, p),
+		.incarnation = incarnation_of(an, p),
 		.comm = comm,
 		.cmdline = p->cmdline,
 		.cmdline_len = p->cmdline_len,
@@ -70,7 +70,7 @@ static int announce_process(struct emit *em, struct process *p, uint64_t time)
 		return trace(r);
 	if (an->incarnations.n_used >= MAX_INCARNATIONS)
 		table_clear(&an->incarnations);
-	r = table_put(&an->incarnations, p->pid, process.life);
+	r = table_put(&an->incarnations, p->pid, process.incarnation);
 	if (r < 0)
 		return trace(r);
 	p->announced = an->round;

@@ -565,7 +565,6 @@ static int take_event(struct reader *rd, const struct merge_item *item)
 	int r = record_parse_event(&ring->layout, item->record, &event);
 
 	if (r == RECORD_UNKNOWN) {
-		rd->c.account->unknown_records++;
 		r = 0;
 	} else if (r == 0) {
 		r = apply_event(rd, item->ring, ring->sideband, &event);

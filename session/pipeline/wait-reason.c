@@ -194,9 +194,3 @@ enum wait_reason wait_reason_of_call(long number, enum wait_file file)
 		return WAIT_OTHER;
 	}
 }
-
-bool wait_call_has_file(long number)
-{
-	return number == SYS_read || number == SYS_write || number == SYS_readv ||
-	       number == SYS_writev;
-}

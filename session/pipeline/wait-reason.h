@@ -37,5 +37,3 @@ enum wait_reason wait_reason_of_outcome(const struct outcome *outcome,
 enum wait_file { WAIT_FILE_OTHER, WAIT_FILE_PIPE };
 /* By the number of a system call of this machine; -1: none, which is a page fault.  @file: of its first argument. */
 enum wait_reason wait_reason_of_call(long number, enum wait_file file);
-/* Does the reason of this call depend on what its first argument is? */
-bool wait_call_has_file(long number);

@@ -129,7 +129,6 @@ static void make_stackless(struct waits *w, struct outcome *o)
 	o->completed = false;
 	o->n_kernel = o->n_user = 0;
 	o->waker = NULL;
-	w->c.account->waits_unsampled++;
 	w->c.account->unsampled_ns += o->info.weight;
 }
 
@@ -303,7 +302,6 @@ static int pay(struct waits *w, struct wait_thread *t, uint64_t time)
 
 		if (!owed)
 			continue;
-		w->c.account->waits_unsampled += t->n_owed[kind];
 		t->owed[kind] = t->n_owed[kind] = 0;
 		r = emit_time(w, t, kind == KIND_READY ? WAIT_PREEMPTED : WAIT_OTHER, owed, time,
 			      0);
@@ -361,10 +359,8 @@ static int end_without_stack(struct waits *w, struct wait_thread *t, uint64_t ns
 {
 	int kind = kind_of(t->reason);
 
-	if (ns >= WAITS_SHORT_NS || t->reason == WAIT_RUNNABLE) {
-		w->c.account->waits_unsampled++;
+	if (ns >= WAITS_SHORT_NS || t->reason == WAIT_RUNNABLE)
 		return emit_time(w, t, t->reason, ns, time, t->since);
-	}
 	t->owed[kind] += ns;
 	t->n_owed[kind]++;
 	if (!t->owed_since)

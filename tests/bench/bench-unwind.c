@@ -117,7 +117,7 @@ static void print_table(const struct bench *b)
 	       "(%.1f %% found)\n",
 	       "floor", "", b->floor.streamed, "", "", b->floor.cached, 100 * b->floor.found);
 	printf("  (libdw has no misses to count: it keeps no rules, and runs each frame's program "
-	       "anew)\n");
+	       "again)\n");
 	print_outcomes(b);
 	print_first(&b->first);
 	printf("  native took %.1f %% of the frames from an earlier stack of the thread: its "

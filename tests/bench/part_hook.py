@@ -1,4 +1,4 @@
-"""part_hook.py - what a request costs a process that consents (libperfwind-hook.so): a program asks itself, with somebody
+"""part_hook.py - what a request costs a process that opts in (libperfwind-hook.so): a program asks itself, with another
 who takes the descriptors at once."""
 import os
 import subprocess

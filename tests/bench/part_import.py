@@ -41,8 +41,8 @@ def record(setup, name, command, graph):
 def one(setup, name, command, graph):
     """The table's row of a recording and its figures."""
     data, trace = record(setup, name, command, graph), setup.file("import.pftrace")
-    told = subprocess.run([setup.perf, "script", "-F", "pid", "-i", data], capture_output=True, text=True).stdout
-    samples = sum(1 for line in told.splitlines() if line and not line[0].isspace() or line.strip().isdigit())
+    listed = subprocess.run([setup.perf, "script", "-F", "pid", "-i", data], capture_output=True, text=True).stdout
+    samples = sum(1 for line in listed.splitlines() if line and not line[0].isspace() or line.strip().isdigit())
     ours, theirs = [], []
     for _ in range(3 if setup.quick else 7):
         ours.append(timed([setup.perfwind, "import", "-q", "--no-inline", "-o", trace, data]))

@@ -63,11 +63,11 @@ def cpu_with_helpers(pid):
     return used
 
 
-def beside(setup):
+def alongside(setup):
     """perf record while perfwind records the same target: its exit status, and how many samples it has."""
-    data = setup.file("beside.data")
+    data = setup.file("alongside.data")
     with measure.python_work(setup) as target:
-        own = measure.start([setup.perfwind, "record", "-q", "-p", str(target.pid), "-o", setup.file("beside.pftrace")],
+        own = measure.start([setup.perfwind, "record", "-q", "-p", str(target.pid), "-o", setup.file("alongside.pftrace")],
                             stdout=subprocess.DEVNULL)
         time.sleep(0.5)
         done = subprocess.run([setup.perf, "record", "-q", "-e", "cpu-clock", "-F", "999", "--call-graph", "fp", "-o", data,
@@ -94,7 +94,7 @@ def measure_part(setup):
                               "met" if abs(seen - 1) <= 0.01 else "not met"])
                 goals.append(["  samples kept", f"{kept:.0%}", "", ""])
     if setup.perf:
-        result["perf_status"] = beside(setup)
+        result["perf_status"] = alongside(setup)
         goals.append(["perf record at the same time: exit status", str(result["perf_status"]), "0",
                       "met" if result["perf_status"] == 0 else "not met"])
     measure.table(goals)

@@ -295,7 +295,7 @@ def cuts(setup):
                    *[[name, *show(p), f"{p['failed']}"] for name, p in rows.items()]])
     if limited:
         print(f"  at the limit of {limited['limit_bytes'] >> 20} MiB: {limited['oom_kills']} processes killed; the recorder "
-              f"{'lives' if limited['alive'] else 'was killed'}")
+              f"{'runs on' if limited['alive'] else 'was killed'}")
     else:
         print("  no memory cgroup can be made here (root)")
     return rows

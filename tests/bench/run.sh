@@ -9,7 +9,7 @@
 #   marks     what a mark costs a program
 #   deep      stacks deeper than 64 KB, as root and as an ordinary user has them
 #   neighbour wake-ups, --max-cpu, perf record at the same time
-#   runtimes  own CPU a sample of Python, Java and node beside C
+#   runtimes  own CPU a sample of Python, Java and node next to C
 #
 # Without names: all of them.  BENCH_QUICK=1: short runs, larger noise.  Nothing is asserted: the exit status only
 # says whether everything could be measured.

@@ -3,7 +3,7 @@
  * A stack is right when it is whole (or cut where a full or an empty copy ends, and right up to there) and
  * every true call site stands in it as a return address, in order.  Between two call sites only frames
  * of other modules may stand and the one that called those (libc's qsort is not instrumented, so
- * nobody told of the call).  Above the innermost one at most two frames of the program may stand: a
+ * no record shows the call).  Above the innermost one at most two frames of the program may stand: a
  * function that has not yet reported itself, or no longer does, and the callee through which it
  * reports. Below the outermost one stands _start. */
 #include "tests/differential/judge.h"

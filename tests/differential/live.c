@@ -1,4 +1,4 @@
-/* live.c - see live.h.  Modules are kept by path for as long as the process lives: what is tested
+/* live.c - see live.h.  Modules are kept by path for as long as the process runs: what is tested
  * is the unwinder, and its files do not change meanwhile. */
 #include "tests/differential/live.h"
 

@@ -2,7 +2,7 @@
  *
  * Samples without user registers or without a copy of the stack are left out and counted: there is
  * nothing to unwind.  The build id of a mapping is the record's own, else the one that the file
- * tells for the path. */
+ * has for the path. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 enum right { RIGHT, EARLY, GUESSED, WRONG };
 enum { SHOWN = 12 };
 
-/* Code of no file has no unwind information that anybody could know: who called it is a guess. */
+/* Code of no file has no unwind information anywhere: its caller is a guess. */
 static bool is_unmarked(const struct live *live, const struct verdict *v, uint32_t i)
 {
 	const struct uw_map *map =

@@ -3,39 +3,11 @@
  *   [jdk u8] then changes: [when u8][offset u24][value u64]     when: 0 from the start, else at that read
  *
  * What is read must be a section that every engine can search, and names with an end. */
-#include <string.h>
-
+#include "tests/fuzz/changes.h"
 #include "tests/unit/unwinder/hotspot-fixture.h"
 #include "unwinder/cfi.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-enum { CHANGE = 12, CHANGES_MAX = 64 };
-
-struct changing {
-	struct uw_memory memory;
-	struct fake_vm fake;
-	const uint8_t *changes;
-	size_t n;
-};
-
-static void apply(struct changing *c, size_t i)
-{
-	const uint8_t *change = c->changes + i * CHANGE;
-	uint32_t offset = change[1] | (uint32_t)change[2] << 8 | (uint32_t)change[3] << 16;
-
-	memcpy(c->fake.bytes + offset % (FAKE_BYTES - 8), change + 4, 8);
-}
-
-static ssize_t changing_read(struct uw_memory *memory, uint64_t address, void *to, size_t len)
-{
-	struct changing *c = container_of(memory, struct changing, memory);
-
-	for (size_t i = 0; i < c->n; i++)
-		if (c->changes[i * CHANGE] == c->fake.reads % 255 + 1)
-			apply(c, i);
-	return fake_read(&c->fake.memory, address, to, len);
-}
 
 static void check_rules(const struct hotspot_code *code)
 {
@@ -65,20 +37,19 @@ static void count_line(void *arg, const struct uw_line *line)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct changing c;
+	static struct fake_vm fake;
+	struct changing c = {.process = &fake.memory,
+			     .bytes = fake.bytes,
+			     .room = FAKE_BYTES,
+			     .reads = &fake.reads};
 	struct hotspot_code code;
 	struct hotspot *vm;
 	size_t len = 0;
 
 	if (!size)
 		return 0;
-	fake_vm_init(&c.fake, (int[]){11, 17, 21, 25}[data[0] % 4]);
-	c.memory.read = changing_read;
-	c.changes = data + 1;
-	c.n = min_u64((size - 1) / CHANGE, CHANGES_MAX);
-	for (size_t i = 0; i < c.n; i++)
-		if (!c.changes[i * CHANGE])
-			apply(&c, i);
+	fake_vm_init(&fake, (int[]){11, 17, 21, 25}[data[0] % 4]);
+	changing_begin(&c, 3, data + 1, size - 1);
 	if (hotspot_new(&c.memory, FAKE_BASE, &vm) < 0)
 		return 0;
 	if (hotspot_code(vm, &c.memory, &code) == 0) {
@@ -90,8 +61,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				len += strlen(symbol.name);
 		hotspot_code_deinit(&code);
 	}
-	(void)hotspot_lines(vm, &c.memory, c.fake.method, count_line, &len);
-	(void)hotspot_lines(vm, &c.memory, c.fake.compiled + 16, count_line, &len);
+	(void)hotspot_lines(vm, &c.memory, fake.method, count_line, &len);
+	(void)hotspot_lines(vm, &c.memory, fake.compiled + 16, count_line, &len);
 	(void)hotspot_free(vm);
 	return 0;
 }

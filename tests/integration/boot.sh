@@ -96,7 +96,7 @@ check own-only hasnt own '^threads|_\[k\]'
 check own-consistent consistent own
 check others-denied denied others "process $BOBS is another user's" alice -- -p $BOBS
 check unit-well well
-# Restarted while somebody records: what there was is a trace.
+# Restarted during a recording: what was recorded is a trace.
 (asks cut alice -- -p $ALICES -d 60) &
 asking=$!
 started $asking
@@ -156,7 +156,7 @@ check reload-is-reported logged 'settings were read again'
 check reload-policy denied refused 'you may not record through the daemon' alice -- -p $ALICES
 asks filtered-yes bob perfwind -- -p $FILTERED
 check filtered-is-asked logged "process $FILTERED .*: asked"
-check filtered-lives kill -0 $FILTERED
+check filtered-runs-on kill -0 $FILTERED
 echo 'own-processes = perhaps' >/etc/perfwind.conf
 systemctl reload perfwind.service
 check reload-mistake logged '/etc/perfwind.conf:1: own-processes .*; the settings stay as they were'
@@ -171,7 +171,7 @@ asks stress root -- -a -d 4
 check stress-asked [ "$(log | grep -c '): asked for its consent')" -ge 10 ]
 check stress-names has stress '^restless;.*restless_leaf;burn '
 wait $restless
-check restless-lives [ $? = 0 ]
+check restless-runs-on [ $? = 0 ]
 check strict-well well
 check strict-stops systemctl stop perfwind.service perfwind-control.socket perfwind-hook.socket
 check strict-stopped-well well

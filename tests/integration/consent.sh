@@ -142,21 +142,21 @@ threads=$PID
 consenting "$U/fork" 100
 fork=$PID
 wait_for used $threads 20
-as_profiler $FEW "$U/perfwind" record --json -v --hook-socket "$SOCKET" -o "$U/lives.pftrace" -a -d 100 \
-	>"$TMP/lives.json" 2>"$TMP/lives.err" &
-lives=$!
-started $lives
+as_profiler $FEW "$U/perfwind" record --json -v --hook-socket "$SOCKET" -o "$U/incarnations.pftrace" -a -d 100 \
+	>"$TMP/incarnations.json" 2>"$TMP/incarnations.err" &
+recorder=$!
+started $recorder
 replaced() { [ "$(cat /proc/$exec_pid/comm)" = recursion ]; }
 wait_for replaced
 wait_for used $exec_pid $(($(cpu_ms $exec_pid) + 300))
 wait_for used $fork $(($(cpu_ms $fork) + 200))
-kill -INT $lives
-wait $lives
-cp "$U/lives.pftrace" "$TMP/"
-check exec-names has lives '^recursion;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
-check exec-asked-again bash -c "[ \$(grep -cE 'process $exec_pid .*: asked' '$TMP/lives.err') -ge 2 ]"
-check threads-names has lives '^worker-3;.*thread_main;thread_work;burn '
-check fork-names has lives '^fork.*;main;.*burn '
+kill -INT $recorder
+wait $recorder
+cp "$U/incarnations.pftrace" "$TMP/"
+check exec-names has incarnations '^recursion;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
+check exec-asked-again bash -c "[ \$(grep -cE 'process $exec_pid .*: asked' '$TMP/incarnations.err') -ge 2 ]"
+check threads-names has incarnations '^worker-3;.*thread_main;thread_work;burn '
+check fork-names has incarnations '^fork.*;main;.*burn '
 kill $exec_pid $threads $fork
 
 # ---- a container: pids and /proc of its own, the socket at the same path
@@ -186,7 +186,7 @@ if command -v go >/dev/null; then
 		wait_for used $gowork 50
 		profile go $FEW -v -a -d 2
 		check go-asked said go "process $gowork .*: asked"
-		check go-lives kill -0 $gowork
+		check go-runs-on kill -0 $gowork
 		kill $gowork
 	else
 		skip go "it does not build: $(tail -n 1 "$TMP/go.log")"
@@ -204,7 +204,7 @@ wait_for test -s "$U/stress.pftrace"
 becomes_restless $STRESS
 for each in $RESTLESS; do
 	wait ${each#*:}
-	check ${each%:*}-lives [ $? = 0 ]
+	check ${each%:*}-runs-on [ $? = 0 ]
 done
 wait $stress
 check stress-status [ $? = 0 ]
@@ -214,7 +214,7 @@ echo "stress: $(grep -c ': asked' "$TMP/stress.err") asked in $STRESS s"
 check stress-names has stress '^restless;.*restless_leaf;burn '
 check stress-consistent consistent stress
 
-# ---- nor of being asked all the time: by hundreds of requests a second, in every place of their lives
+# ---- nor of being asked all the time: by hundreds of requests a second, at any time of their run
 cat >"$U/all" <<'SH'
 #!/bin/sh
 # all SECONDS PROGRAM... : side by side; the status is 0 when all of them are.
@@ -229,7 +229,7 @@ kinds=
 for each in $RESTLESS; do kinds="$kinds $U/${each%:*}"; done
 cp "$INTEGRATION/hook_asker.py" "$U/"
 (as_target "$PYTHON" "$U/hook_asker.py" "$U/perfwind" 200 "$U/all" $STRESS $kinds) 3>"$TMP/asked.json"
-check asked-often-lives [ $? = 0 ]
+check asked-often-runs-on [ $? = 0 ]
 echo "asked often: $(cat "$TMP/asked.json")"
 asked_often() {
 	"$PYTHON" -c 'import json, sys; v = json.load(open(sys.argv[1]))

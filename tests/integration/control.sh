@@ -338,7 +338,7 @@ fi
 rm "$MAP"
 kill $JIT
 
-# What becomes somebody else's while it is recorded is not shown: not by events that were there before, nor by events of
+# A process that becomes another user's during the recording is not shown: not by events that were there before, nor by events of
 # whole CPUs.
 cp "$PROGRAMS/qsort" "$TMP/bin/elevated"
 chmod 4755 "$TMP/bin/elevated"
@@ -497,7 +497,7 @@ asks $ALICE:$MEMBERS settings-member -p $BOBS
 check settings-member has settings-member 'thread_work;burn '
 ends_daemon
 
-# Started as root to become somebody: its sockets lie in a folder that is root's.  They are gone with it, however it ends.
+# Started as root to become another user: its sockets lie in a folder that is root's.  They are gone with it, however it ends.
 becomes() {
 	: >"$TMP/become.err"
 	"$PERFWIND" daemon -v --user nobody -s "@perfwind-control-$$" --control-socket "$TMP/root/control.sock" \

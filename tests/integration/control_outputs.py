@@ -89,7 +89,7 @@ for what, gone in ("that has gone", socket.socket.close), ("that is shut", lambd
     if kind == FAILED:
         hear(s, DONE)
     close(s)
-# The connection is the client's life.
+# The daemon takes the end of the connection for the end of the client.
 s = ask(path, [pid])
 accepted(s)
 s.close()

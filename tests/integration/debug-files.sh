@@ -91,7 +91,7 @@ fi
 
 # CFI that stands in the debug file alone: the program has .eh_frame for libc's startup code only.  Recorded, and
 # imported from a raw recording; that of another program is rejected.
-untold() {
+stripped() {
 	build "$1" -fno-asynchronous-unwind-tables -fno-unwind-tables
 	objcopy --only-keep-debug "$TMP/$1" "$2"
 	strip --strip-all "$TMP/$1"
@@ -111,7 +111,7 @@ reads() {
 	check "$1-import-not-guessed" guesses_not "$1-import"
 	check "$1-import-whole" json "$1-import" 'v["stacks"]["whole"] >= 0.99 * total'
 }
-untold frames "$TMP/frames.debug"
+stripped frames "$TMP/frames.debug"
 check frames-only-there frames_only_in "$TMP/frames" "$TMP/frames.debug"
 (cd "$TMP" && objcopy --add-gnu-debuglink=frames.debug frames)
 shows frames
@@ -121,7 +121,7 @@ cp "$TMP/.debug/linked.debug" "$TMP/frames.debug"
 record frames-deceived -- "$TMP/frames" 0.7
 check frames-deceived-guesses guesses frames-deceived
 if is_root; then
-	untold frames-by-id "$TMP/frames-by-id.debug"
+	stripped frames-by-id "$TMP/frames-by-id.debug"
 	id=$(readelf -n "$TMP/frames-by-id" | sed -n 's/.*Build ID: //p')
 	folder=/usr/lib/debug/.build-id/${id:0:2}
 	made=$([ -d "$folder" ] || echo yes)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# hook-suite.sh - a test suite of somebody else's comes to the same with the hook loaded and many requests a second:
+# hook-suite.sh - the test suite of another project has the same results with the hook loaded and many requests a second:
 # CPython's own tests of processes, signals, threads and descriptors.  HOOK_SUITE="test_socket ..." takes others.
 . "$(dirname "$0")/lib"
 "$PYTHON" -c 'import test.test_fork1' 2>/dev/null || { echo "CPython's tests are not there (libpython3.N-testsuite)"; exit 77; }

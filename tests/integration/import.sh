@@ -33,7 +33,7 @@ import() {
 	shift
 	"$PERFWIND" import --json -o "$TMP/$name.pftrace" "$@" "$TMP/$name.data" >"$TMP/$name.json" 2>"$TMP/$name.err"
 }
-# perf_script NAME FIELDS : what perf script tells; asked again like perf record.
+# perf_script NAME FIELDS : what perf script prints; asked again like perf record.
 perf_script() {
 	local i
 	for i in 1 2 3 4 5; do
@@ -41,12 +41,12 @@ perf_script() {
 	done
 	cat "$TMP/$1.script"
 }
-# scripted NAME [EVENT] : samples that perf script tells, pid 0 left out
+# scripted NAME [EVENT] : samples that perf script prints, pid 0 left out
 scripted() {
 	perf_script "$1" event,pid | awk -v event="${2:-cpu-clock}" \
 		'$1 != 0 { sub(/[:\/].*/, "", $2); n += $2 == event } END { print n + 0 }'
 }
-# weight NAME ; scripted_weight NAME EVENT : sums; of the first sample a trace's reader believes no
+# weight NAME ; scripted_weight NAME EVENT : sums; of the first sample a trace's reader trusts no
 # more than of the second.
 weight() { "$PERFWIND" export --to folded --weight -o - "$TMP/$1.pftrace" | awk '{ n += $NF } END { print n + 0 }'; }
 scripted_weight() {
@@ -56,10 +56,10 @@ scripted_weight() {
 }
 # counted NAME [EVENT] : as many as perf script prints, and enough samples
 counted() {
-	local told
-	told=$(scripted "$@")
-	[ "$told" -ge 40 ] || { echo "perf script tells $told samples"; return 1; }
-	json "$1" "v['samples'] == $told"
+	local printed
+	printed=$(scripted "$@")
+	[ "$printed" -ge 40 ] || { echo "perf script prints $printed samples"; return 1; }
+	json "$1" "v['samples'] == $printed"
 }
 
 perf_record dwarf -F 499 -e cpu-clock --call-graph dwarf,16384 -- "$PROGRAMS/recursion" 1.5
@@ -129,14 +129,14 @@ fi
 perf_record two -e cpu-clock/freq=499/ -e page-faults/period=1/ -g -- "$PYTHON" -c 'print(sum(i * i for i in range(6000000)))'
 check two-first-imported import two
 check two-first-counted counted two cpu-clock
-check two-first-tells json two "v['skipped'] == {'not-in-scope': $(scripted two page-faults)}"
+check two-first-reports json two "v['skipped'] == {'not-in-scope': $(scripted two page-faults)}"
 "$PERFWIND" report -n 1 "$TMP/two.pftrace" >"$TMP/two.report"
 check two-first-names-other grep -qxE "Note +$(scripted two page-faults) samples of page-faults[^ ]* were left out .-e EVENT takes another event." "$TMP/two.report"
 check two-second-imported import two -e page-faults
 check two-second-counted counted two page-faults
 check two-no-such-event test "$("$PERFWIND" import -e cycles -o "$TMP/no" "$TMP/two.data" 2>&1 | grep -c 'has no event cycles; it has: cpu-clock/freq=499/ page-faults')" = 1
 
-# A group: its leader alone is sampled, and tells what the members counted.
+# A group: its leader alone is sampled, and has the counts of the members.
 perf_record group -e '{cpu-clock,page-faults,context-switches}:S' -F 999 --call-graph dwarf,4096 -- "$PYTHON" -c '
 import mmap, time
 for i in range(500):
@@ -144,7 +144,7 @@ for i in range(500):
     time.sleep(0.001)'
 check group-leader-imported import group
 check group-leader-counted counted group
-check group-leader-tells json group "v['skipped'] == {'not-in-scope': $(($(scripted group page-faults) + $(scripted group context-switches)))}"
+check group-leader-reports json group "v['skipped'] == {'not-in-scope': $(($(scripted group page-faults) + $(scripted group context-switches)))}"
 check group-faults-imported import group -e page-faults
 check group-faults-counted counted group page-faults
 check group-faults-consistent consistent group

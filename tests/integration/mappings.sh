@@ -13,7 +13,7 @@ check reload-not-mixed hasnt reload 'run_first;.*second_|run_second;.*plugin_(wo
 check reload-whole json reload 'v["stacks"]["whole"] >= 0.99 * total'
 check reload-consistent consistent reload
 
-# Text that moves: no record tells of it.
+# Text that moves: no record reports it.
 record mremap -- "$PROGRAMS/mremap" 1.2
 check mremap-status [ $? = 0 ]
 check mremap-home has mremap 'main;at_home;second_work;second_inner;plugin_callback;burn '
@@ -90,7 +90,7 @@ check deleted-names has deleted 'main;(recurse_even;recurse_odd;){20,}.*burn '
 check deleted-whole json deleted 'v["stacks"]["whole"] >= 0.99 * total'
 check deleted-consistent consistent deleted
 
-# Text moved into anonymous memory, of which no record tells and which has no file in maps: met from the start, and found so.
+# Text moved into anonymous memory, which no record reports and which has no file in maps: met from the start, and found so.
 record remap -- "$PROGRAMS/remap" 1
 "$PROGRAMS/remap" 60 &
 target=$!
@@ -110,7 +110,7 @@ record jit -- "$PROGRAMS/jit" 1
 check jit-names has jit 'main;call_jitted;jitted_function;jit_callback;burn '
 check jit-whole json jit 'v["stacks"]["whole"] >= 0.98 * total'
 check jit-consistent consistent jit
-# A map that anybody may have written names nothing, and that is said: with the place and the hint, once.
+# A map that any user may have written names nothing, and that is reported: with the place and the hint, once.
 (umask 0; exec "$PROGRAMS/jit" 60) &
 open_jit=$!
 started $open_jit

@@ -1,5 +1,5 @@
 #!/bin/bash
-# perf-data.sh - `record --perf-data`: stock perf reads the raw records, and tells the same samples and names.
+# perf-data.sh - `record --perf-data`: stock perf reads the raw records, and prints the same samples and names.
 . "$(dirname "$0")/lib"
 need_perf
 PERF=$(command -v perf) || { echo "skip perf-data: perf (linux-perf) is not installed"; exit 77; }
@@ -7,9 +7,9 @@ PERF=$(command -v perf) || { echo "skip perf-data: perf (linux-perf) is not inst
 
 # scripted NAME : perf script's samples, as many as the trace has
 scripted() {
-	local told
-	told=$("$PERF" script -i "$TMP/$1.data" -F event 2>/dev/null | grep -c 'cpu-clock')
-	json "$1" "v['samples'] == $told and $told > 100"
+	local printed
+	printed=$("$PERF" script -i "$TMP/$1.data" -F event 2>/dev/null | grep -c 'cpu-clock')
+	json "$1" "v['samples'] == $printed and $printed > 100"
 }
 # unwound NAME REGEX : perf unwinds the recorded stacks to these names, innermost first
 unwound() {

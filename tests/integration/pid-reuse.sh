@@ -7,8 +7,8 @@ need_perf
 SHELL_WORK='i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done'
 # processes NAME : "pid name" of the report's rows, the busiest first.
 processes() { "$PERFWIND" report --by pid --limit 0 "$TMP/$1.pftrace" 2>/dev/null | awk 'seen {print $(NF-1), $NF} /pid  process/ {seen = 1}'; }
-# lives NAME PROCESS... : one pid has exactly these names, in any order.
-lives() {
+# names NAME PROCESS... : one pid has exactly these names, in any order.
+names() {
 	local name=$1 is
 	shift
 	is=$(processes "$name" | sort)
@@ -23,7 +23,7 @@ check exec-shell has exec '^sh;'
 check exec-program has exec '^qsort;.*main;sort_numbers;.*compare_numbers'
 check exec-shell-is-no-program hasnt exec '^sh;.*(sort_numbers|compare_numbers)'
 check exec-program-is-no-shell hasnt exec '^qsort;.*\[(dash|bash|sh)\]'
-check exec-processes lives exec qsort sh
+check exec-processes names exec qsort sh
 check exec-consistent consistent exec
 check exec-page "$PYTHON" - "$PERFWIND" "$TMP/exec.pftrace" <<'PY'
 import json, re, subprocess, sys
@@ -43,7 +43,7 @@ check chain-program-is-no-shell hasnt chain '^recursion;.*\[(dash|bash|sh)\]'
 record renamed -- sh -c "$SHELL_WORK; printf another >/proc/\$\$/comm; $SHELL_WORK"
 check renamed-before share_at_least renamed 20 '^sh;'
 check renamed-after share_at_least renamed 20 '^another;'
-check renamed-process lives renamed sh
+check renamed-process names renamed sh
 
 # The same pid again, another program: in a pid namespace, where the next pid can be chosen.  With own privileges: a daemon
 # outside does not know these pids, and says so.

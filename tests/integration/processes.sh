@@ -45,11 +45,11 @@ check rename-late has rename '^late-name;.*thread_main;late_work;burn '
 check rename-not-before hasnt rename '^late-name;.*early_work'
 
 if is_root && unshare -pf --mount-proc true 2>/dev/null; then
-	# One pid, two lives after one another, in a pid namespace of our own: its last pid can be set.
+	# One pid, two incarnations after one another, in a pid namespace of our own: its last pid can be set.
 	cat >"$TMP/twice.sh" <<'SH'
-for life in "recursion 0.6" "qsort 0.6" "recursion 0.05" "qsort 0.05" "recursion 0.05" "qsort 0.05"; do
+for program in "recursion 0.6" "qsort 0.6" "recursion 0.05" "qsort 0.05" "recursion 0.05" "qsort 0.05"; do
 	echo 399 >/proc/sys/kernel/ns_last_pid || exit 1
-	set -- $life
+	set -- $program
 	"$PROGRAMS/$1" "$2" &
 	[ $! = 400 ] || exit 1
 	wait

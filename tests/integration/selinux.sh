@@ -41,7 +41,7 @@ home() {
 }
 if /usr/bin/python3 -c 'import setools' 2>/dev/null; then check home-by-boolean home; else skip home-by-boolean "python3-setools is not installed"; fi
 
-# Each thing it must never do is refused when somebody allows it.
+# Each thing it must never do is refused when a policy allows it.
 forbidden() {
 	cp "$INTEGRATION/../../selinux/perfwind.te" .
 	echo "$1" >>perfwind.te

@@ -105,7 +105,7 @@ check stubborn-waited-for kill -0 $recorder
 check stubborn-second wait_for gone $recorder
 wait $recorder
 check stubborn-status [ $? = 130 ]
-check stubborn-lives-on kill -0 $command
+check stubborn-runs-on kill -0 $command
 check stubborn-file has stubborn '^bash;'
 kill -9 $command
 # SIGTERM, which reaches perfwind alone, ends the command too.

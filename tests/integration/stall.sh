@@ -56,7 +56,7 @@ healthy_is_whole() {
 # container is seen by nobody in there, and counts.
 no_gap() { [ -n "${RECORDS_BY_UNIT:-}" ] || json "$1" 'v["cpu_accounted"] is None or v["cpu_accounted"] > 0.9'; }
 
-# refused NAME WORD AT_LEAST : as the verdict of the trace tells it; consented NAME AT_LEAST
+# refused NAME WORD AT_LEAST : as the verdict of the trace reports it; consented NAME AT_LEAST
 verdict_says() {
 	local n
 	n=$("$PERFWIND" report "$TMP/$1.pftrace" | sed -nE "s/$2/\1/p" | tr -d ,)
@@ -84,7 +84,7 @@ for operation in read getattr open flush statfs; do
 	read | getattr | open)
 		check "$operation: refused with its reason" json $operation 'v["stacks"]["failed"]["unresponsive"] > 0'
 		check "$operation: the reason stands in its stacks" has $operation '\[failed: unresponsive\]'
-		check "$operation: the verdict tells it" refused $operation calls 1
+		check "$operation: the verdict reports it" refused $operation calls 1
 		check "$operation: reported" grep -q 'did not answer within a second' "$TMP/$operation.err"
 		;;
 	*) check "$operation: its stacks too" hasnt $operation 'unresponsive' ;;
@@ -167,7 +167,7 @@ if [ -s "$TMP/unanswered.ready" ]; then
 	check "userfaultfd: what can be read of it is" has unanswered '^unanswered;.*descend;descend;descend;.*innermost;.*burn '
 	check "userfaultfd: what cannot is not made up" json unanswered 'v["stacks"]["cut"] + failed > 0'
 	check "userfaultfd: consistent" consistent unanswered
-	check "userfaultfd: it lives" kill -0 $TARGET
+	check "userfaultfd: it runs on" kill -0 $TARGET
 	kill -9 $HEALTHY
 else
 	skip userfaultfd "$(cat "$TMP/unanswered.err")"
@@ -357,7 +357,7 @@ for operation in read getattr statfs flush; do
 		check "$name: refused with its reason" refused $name answer-not-proc 1
 	fi
 	check "$name: the others' answers" consented $name 2
-	check "$name: it lives" kill -0 $TARGET
+	check "$name: it runs on" kill -0 $TARGET
 	asked_over $operation
 done
 

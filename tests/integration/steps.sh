@@ -60,7 +60,7 @@ segments -O2 -no-pie -fno-pie -DELSEWHERE -Wl,--section-start=.elsewhere=0x80000
 no-hdr -O2 -Wl,--no-eh-frame-hdr
 debug-frame -O2 -fno-asynchronous-unwind-tables -fno-unwind-tables
 LIST
-# CFI that tells of no epilogue, as compilers wrote it before GCC 4.5: from the first pop to the ret it is not true, and
+# CFI that describes no epilogue, as compilers wrote it before GCC 4.5: from the first pop to the ret it is not true, and
 # then the code counts.  The frame found so is a guess; none is wrong in silence.
 without_epilogues() { # NAME FLAGS...
 	local name=$1
@@ -124,18 +124,18 @@ steps signal-O0 --signal-every 61 -- "$TMP/O0" signal
 # Other stacks.  Between taking the new stack and pushing what it returns to, glibc's swapcontext has its caller in
 # memory: it is reported as a guess, or the stack ends there (a function that was never called yet).  So does __start_context
 # once its function has returned.  The same of switches by hand, in each manner there is: CFI that is true gives what is
-# right; with none, or one that only tells where the function begins and ends, whatever is wrong says that it is a guess.
+# right; with none, or only the begin and the end of the function, whatever is wrong says that it is a guess.
 guesses ucontext --allow __start_context,swapcontext -- "$TMP/O2" ucontext
 for how in O0 O2 fp; do
-	steps "switch-$how" -- "$TMP/$how" switch_told
+	steps "switch-$how" -- "$TMP/$how" switch_cfi
 	for name in switch switch_jump switch_pop switch_push; do
-		for cfi in untold lazy; do
+		for cfi in nocfi lazy; do
 			guesses "$name-$cfi-$how" --allow ${name}_$cfi -- "$TMP/$how" ${name}_$cfi
 		done
 	done
 done
 # Code without CFI, and code without a file.
-guesses untold -- "$TMP/O2" untold
+guesses nocfi -- "$TMP/O2" nocfi
 guesses jit -- "$TMP/O2" jit
 guesses memfd -- "$TMP/O2" memfd
 

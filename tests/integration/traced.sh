@@ -97,7 +97,7 @@ for i in 1 2 3; do read_well side-$i; done
 config $target 999 | consume killed &
 wait_for grep -q 'Connected' "$TMP/killed.log"
 kill -9 $traced
-wait $traced 2>/dev/null # bash tells of it otherwise
+wait $traced 2>/dev/null # bash reports it otherwise
 start_service
 check registered-again wait_for registered
 config $target 999 | consume again

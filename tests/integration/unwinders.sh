@@ -23,7 +23,7 @@ check small-copy-leaf has small '(recurse_even;recurse_odd;){3,}.*burn '
 check small-copy-consistent consistent small
 
 # Programs of each kind: the share of samples that show the chain, that of whole stacks, and the chain.  Where no CFI
-# tells the root, the process's code must be read: the first samples may come before its memory is open.
+# shows the root, the process's code must be read: the first samples may come before its memory is open.
 while read -r program share whole regex; do
 	record "$program" -- "$PROGRAMS/$program" 0.7
 	check "$program-chain" share_at_least "$program" "$share" "$regex"

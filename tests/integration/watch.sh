@@ -10,7 +10,7 @@ cat >"$TMP/rules" <<-END
 	memory = 4M
 	poll = 200ms
 	busy-poll = 100ms
-	exec = $TMP/told
+	exec = $TMP/ran
 	[rule spin]
 	when = process-cpu
 	process = PID
@@ -24,8 +24,8 @@ cat >"$TMP/rules" <<-END
 	when = load
 	above = 1000000
 END
-printf '#!/bin/sh\nls "$1" >"%s/told.txt"\n' "$TMP" >"$TMP/told"
-chmod 755 "$TMP/told"
+printf '#!/bin/sh\nls "$1" >"%s/ran.txt"\n' "$TMP" >"$TMP/ran"
+chmod 755 "$TMP/ran"
 
 "$PROGRAMS/spike" 3 2 60 >/dev/null &
 target=$!
@@ -37,7 +37,7 @@ watch=$!
 started $watch
 kept() { [ "$("$PERFWIND" episodes -d "$TMP/episodes/new" 2>/dev/null | grep -c 'spin.*spike *guilty$')" = 1 ] || { cat "$TMP/watch.err"; return 1; }; }
 check episode wait_for kept
-check told wait_for grep -q '^flame.html$' "$TMP/told.txt"
+check exec wait_for grep -q '^flame.html$' "$TMP/ran.txt"
 folder=$(echo "$TMP/episodes/new/"2*)
 check modes [ "$(stat -c '%a' "$folder" "$folder/episode.json" "$folder/trace.pftrace" | tr '\n' ' ')" = "700 600 600 " ]
 # The files, as their readers read them.

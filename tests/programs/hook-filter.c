@@ -1,6 +1,6 @@
 /* hook-filter.c - programs that a hook is loaded into, under a seccomp filter that traps (SIGSYS).
  *
- * A trap in an answer kills nobody; a trap of their own does to them what it does without the hook.
+ * A trap in an answer kills no process; a trap of their own does to them what it does without the hook.
  * openat() and getppid() are trapped, or what the number says. */
 #include <sys/syscall.h>
 

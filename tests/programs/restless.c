@@ -2,7 +2,7 @@
  * exit, exec (after fork and vfork, at once and later), set and reset handlers, take out-of-band
  * bytes, start and end threads, put themselves under a seccomp filter, run handlers on small alternate
  * stacks, posix_spawn, system and popen in tight loops.  Ends with 0 when every child ended as it was meant to; a child that was killed is
- * told and is a 1.  What it runs is restless_leaf > burn. */
+ * reported, and the status is 1.  What it runs is restless_leaf > burn. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* steps-jit.c - code in anonymous memory with the .eh_frame that describes all of it next to it, which
- * nobody has registered: as a JIT leaves it.  For diff-steps.
+ * no process has registered: as a JIT leaves it.  For diff-steps.
  *
  *   steps-jit CASE      code, zeros, number: what is of interest runs between two traps
  *   steps-jit proof     exit 0: libgcc unwinds that code once that .eh_frame is registered, and not

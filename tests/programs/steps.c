@@ -319,9 +319,9 @@ typedef void switch_fn(void **from, void **to);
 		".size " name ", . - " name "\n")
 #define LAZY_BEGIN ".cfi_startproc\n"
 #define LAZY_END ".cfi_endproc\n"
-#define SWITCH(name, body)                       \
-	switch_fn name##_untold, name##_lazy;    \
-	FUNCTION(#name "_untold", "", body, ""); \
+#define SWITCH(name, body)                      \
+	switch_fn name##_nocfi, name##_lazy;    \
+	FUNCTION(#name "_nocfi", "", body, ""); \
 	FUNCTION(#name "_lazy", LAZY_BEGIN, body, LAZY_END)
 
 /* Everything on the stack. */
@@ -342,11 +342,11 @@ SWITCH(switch_push,
        "mov 16(%rsi), %rbx\nmov 8(%rsi), %rbp\nmov 24(%rsi), %r12\nmov 32(%rsi), %rcx\n"
        "push %rcx\nxor %eax, %eax\nret\n");
 
-switch_fn switch_told;
+switch_fn switch_cfi;
 #define MOVED(by, what) ".cfi_adjust_cfa_offset " by "\n" what "\n"
 #define SAVED(reg) MOVED("8", ".cfi_rel_offset " reg ", 0")
 #define RESTORED(reg) MOVED("-8", ".cfi_restore " reg)
-FUNCTION("switch_told", LAZY_BEGIN,
+FUNCTION("switch_cfi", LAZY_BEGIN,
 	 "push %rbp\n" SAVED("%rbp") "push %rbx\n" SAVED("%rbx") "push %r12\n" SAVED(
 		 "%r12") "mov %rsp, (%rdi)\nmov (%rsi), %rsp\n"
 			 "pop %r12\n" RESTORED("%r12") "pop %rbx\n" RESTORED(
@@ -384,7 +384,7 @@ static void fiber_signals(void)
 {
 	raise(SIGUSR1);
 	run_frames(); /* the tracer interrupts it */
-	switch_told(other_regs, main_regs);
+	switch_cfi(other_regs, main_regs);
 }
 
 /* A handler's stack that lies above the one that it interrupted. */
@@ -400,33 +400,33 @@ static void run_signal_above(void)
 	TRAP();
 	low[32764] = (uint64_t)(uintptr_t)fiber_signals;
 	other_regs[0] = &low[32761];
-	switch_told(main_regs, other_regs);
+	switch_cfi(main_regs, other_regs);
 	NOT_LAST;
 }
 
 /* ---- assembly without CFI: a leaf, one with a frame and a call, one with rbp, one that jumps ----
  */
-uint64_t untold_leaf(uint64_t x), untold_frame(uint64_t x), untold_rbp(uint64_t x),
-	untold_loop(uint64_t x);
+uint64_t nocfi_leaf(uint64_t x), nocfi_frame(uint64_t x), nocfi_rbp(uint64_t x),
+	nocfi_loop(uint64_t x);
 __asm__(".text\n"
-	".type untold_leaf, @function\nuntold_leaf:\n"
+	".type nocfi_leaf, @function\nnocfi_leaf:\n"
 	"lea 1(%rdi), %rax\nimul %rdi, %rax\nxor $5, %rax\nret\n"
-	".size untold_leaf, . - untold_leaf\n"
-	".type untold_frame, @function\nuntold_frame:\n"
-	"push %rbx\nsub $48, %rsp\nmov %rdi, %rbx\nmov %rdi, 8(%rsp)\ncall untold_leaf\n"
+	".size nocfi_leaf, . - nocfi_leaf\n"
+	".type nocfi_frame, @function\nnocfi_frame:\n"
+	"push %rbx\nsub $48, %rsp\nmov %rdi, %rbx\nmov %rdi, 8(%rsp)\ncall nocfi_leaf\n"
 	"add %rbx, %rax\nmovups %xmm0, 16(%rsp)\nadd $48, %rsp\npop %rbx\nret\n"
-	".size untold_frame, . - untold_frame\n"
-	".type untold_rbp, @function\nuntold_rbp:\n"
-	"push %rbp\nmov %rsp, %rbp\nsub $32, %rsp\ncall untold_frame\nleave\nret\n"
-	".size untold_rbp, . - untold_rbp\n"
-	".type untold_loop, @function\nuntold_loop:\n"
+	".size nocfi_frame, . - nocfi_frame\n"
+	".type nocfi_rbp, @function\nnocfi_rbp:\n"
+	"push %rbp\nmov %rsp, %rbp\nsub $32, %rsp\ncall nocfi_frame\nleave\nret\n"
+	".size nocfi_rbp, . - nocfi_rbp\n"
+	".type nocfi_loop, @function\nnocfi_loop:\n"
 	"push %r12\npush %r13\nmov $3, %r12d\n1: imul $7, %rdi, %rdi\ntest $1, %dil\nje 2f\n"
 	"add $1, %rdi\n2: dec %r12d\njnz 1b\nmov %rdi, %rax\npop %r13\npop %r12\nret\n"
-	".size untold_loop, . - untold_loop\n");
+	".size nocfi_loop, . - nocfi_loop\n");
 
-static void run_untold(void)
+static void run_nocfi(void)
 {
-	program_sink += untold_leaf(1) + untold_frame(2) + untold_rbp(3) + untold_loop(4);
+	program_sink += nocfi_leaf(1) + nocfi_frame(2) + nocfi_rbp(3) + nocfi_loop(4);
 	NOT_LAST;
 }
 
@@ -475,14 +475,14 @@ static const struct {
 	unsigned saved;
 	bool entry_on_stack;
 } switch_cases[] = {
-	{"switch_told", switch_told, 3, true},
-	{"switch_untold", switch_untold, 3, true},
+	{"switch_cfi", switch_cfi, 3, true},
+	{"switch_nocfi", switch_nocfi, 3, true},
 	{"switch_lazy", switch_lazy, 3, true},
-	{"switch_jump_untold", switch_jump_untold, 3, true},
+	{"switch_jump_nocfi", switch_jump_nocfi, 3, true},
 	{"switch_jump_lazy", switch_jump_lazy, 3, true},
-	{"switch_pop_untold", switch_pop_untold, 0, true},
+	{"switch_pop_nocfi", switch_pop_nocfi, 0, true},
 	{"switch_pop_lazy", switch_pop_lazy, 0, true},
-	{"switch_push_untold", switch_push_untold, 0, false},
+	{"switch_push_nocfi", switch_push_nocfi, 0, false},
 	{"switch_push_lazy", switch_push_lazy, 0, false},
 };
 
@@ -503,7 +503,7 @@ int main(int argc, char **argv)
 		{"signal-alt", run_signal_alt, true},
 		{"signal-above", run_signal_above, true},
 		{"ucontext", run_ucontext, false},
-		{"untold", run_untold, false},
+		{"nocfi", run_nocfi, false},
 		{"jit", run_jit, false},
 		{"memfd", run_memfd, false},
 	};

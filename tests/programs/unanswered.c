@@ -1,4 +1,4 @@
-/* unanswered.c - memory behind a userfaultfd that nobody answers: unanswered SECONDS.
+/* unanswered.c - memory behind a userfaultfd without a process that answers: unanswered SECONDS.
  *
  *   stack   [ dropped: behind it ................ ][ there: 128 KB ][ sp
  *            outer frames, deeper than any copy

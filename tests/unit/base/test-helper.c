@@ -1,5 +1,5 @@
-/* test-helper.c - helper.h with roles made for it: a process that answers, sleeps or dies as it is
- * told. */
+/* test-helper.c - helper.h with roles made for it: a process that answers, sleeps or dies on
+ * request. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

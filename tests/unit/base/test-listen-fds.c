@@ -134,7 +134,7 @@ static int find_android(int kind, const char *value, const char *name)
 		if (r == 0 && (got != made || !(fcntl(got, F_GETFD) & FD_CLOEXEC) ||
 			       !(fcntl(got, F_GETFL) & O_NONBLOCK)))
 			_exit(98);
-		if (r == 0) { /* somebody can come */
+		if (r == 0) { /* a client can connect */
 			struct sockaddr_un at = {.sun_family = AF_UNIX};
 			int to = socket(AF_UNIX, SOCK_STREAM, 0);
 

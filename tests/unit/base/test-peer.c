@@ -39,7 +39,7 @@ static int connected(pid_t *ret_child, int *ret_theirs)
 	return fd;
 }
 
-static void lives_and_ends(bool by_socket)
+static void runs_and_ends(bool by_socket)
 {
 	struct pollfd pfd = {.events = POLLIN};
 	int theirs, fd;
@@ -73,13 +73,13 @@ static void lives_and_ends(bool by_socket)
 static void test_by_socket(void **state)
 {
 	(void)state;
-	lives_and_ends(true);
+	runs_and_ends(true);
 }
 
 static void test_by_number(void **state)
 {
 	(void)state;
-	lives_and_ends(false);
+	runs_and_ends(false);
 	assert_int_equal(peer_pidfd(-1, false, 0), -EINVAL);
 	assert_int_equal(peer_pidfd(-1, false, INT32_MAX), -ESRCH);
 }

@@ -363,7 +363,7 @@ static void test_not_written(void **state)
 	assert_non_null(ask_summary(ask));
 }
 
-static void test_nobody(void **state)
+static void test_no_daemon(void **state)
 {
 	Pb__ControlRequest q = PB__CONTROL_REQUEST__INIT;
 	struct ask_options o = {.request = &q, .socket = "/nowhere/control.sock", .sink = sink};
@@ -381,7 +381,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
 		EACH(test_whole),	EACH(test_denied),     EACH(test_failed),
-		EACH(test_gone),	EACH(test_nobody),     EACH(test_nonsense),
+		EACH(test_gone),	EACH(test_no_daemon),  EACH(test_nonsense),
 		EACH(test_not_written), EACH(test_late),       EACH(test_behind),
 		EACH(test_cut),		EACH(test_no_packets), EACH(test_closes),
 		EACH(test_no_output),

@@ -22,7 +22,6 @@ static struct doctor_facts all_open(void)
 		.kernel_addresses = true,
 		.ring_bytes = 16 << 20,
 		.ring_wanted = 16 << 20,
-		.mlock_kb = 516,
 		.files = 1 << 20,
 		.max_rate = 100000,
 		.debug_files = true,
@@ -251,7 +250,7 @@ static void test_closed(void **state)
 	expect(&d, DOCTOR_OWN_PROGRAMS, DOCTOR_SHUT, "locked memory", "perf_event_mlock_kb");
 }
 
-/* Where perf_event_paranoid is not what refuses, it is not what to change. */
+/* No hint names perf_event_paranoid where another gate refuses. */
 static void test_modules(void **state)
 {
 	struct doctor_facts d = all_open();

@@ -266,7 +266,7 @@ static const char *complaint(char **argv)
 }
 
 #define SEE " (see `perfwind test --help`)\n"
-static void wrong_usage_is_told(void **state)
+static void wrong_usage_is_reported(void **state)
 {
 	(void)state;
 	assert_string_equal(complaint(WORDS(W("--colur"))),
@@ -438,7 +438,7 @@ int main(void)
 		cmocka_unit_test(every_form),
 		cmocka_unit_test(arguments_are_collected),
 		cmocka_unit_test(numbers_of_arguments),
-		cmocka_unit_test(wrong_usage_is_told),
+		cmocka_unit_test(wrong_usage_is_reported),
 		cmocka_unit_test(foreign_options),
 		cmocka_unit_test(values_that_may_be_left_out),
 		cmocka_unit_test(levels_of_the_log),

@@ -12,21 +12,21 @@ static struct profile profile;
 
 static void put_tasks(struct sink *to)
 {
-	const struct task_row lives = {.pid = 7,
-				       .has = TASK_COMM | TASK_CPU | TASK_IO | TASK_OOM,
-				       .comm = "cc1 x",
-				       .utime_ns = 10,
-				       .stime_ns = 20,
-				       .read_bytes = 1,
-				       .write_bytes = 2,
-				       .cancelled_bytes = 3,
-				       .oom_score_adj = -17},
+	const struct task_row running = {.pid = 7,
+					 .has = TASK_COMM | TASK_CPU | TASK_IO | TASK_OOM,
+					 .comm = "cc1 x",
+					 .utime_ns = 10,
+					 .stime_ns = 20,
+					 .read_bytes = 1,
+					 .write_bytes = 2,
+					 .cancelled_bytes = 3,
+					 .oom_score_adj = -17},
 			      ended = {.pid = 8, .has = TASK_CPU, .utime_ns = 5, .ended = true};
 	uint8_t row[TASK_ROW_MAX], stats[2 * TASK_ROW_MAX], body[2 * TASK_ROW_MAX],
 		packet[3 * TASK_ROW_MAX], *p = stats;
 
 	p = pack_bytes(p, PROCESS_STATS__PROCESSES, row,
-		       (size_t)(task_row_pack(row, &lives, NULL, 0) - row));
+		       (size_t)(task_row_pack(row, &running, NULL, 0) - row));
 	p = pack_bytes(p, PROCESS_STATS__PROCESSES, row,
 		       (size_t)(task_row_pack(row, &ended, NULL, 0) - row));
 	p = pack_bytes(body, TRACE_PACKET__PROCESS_STATS, stats, (size_t)(p - stats));

@@ -100,12 +100,12 @@ static void write_all_kinds(struct session *s)
 	const struct writer_line again = {"leaf again", NULL, 0, 0};
 	const struct writer_process prog_process = {.pid = 40,
 						    .ppid = 1,
-						    .life = 7,
+						    .incarnation = 7,
 						    .comm = "prog",
 						    .cmdline = "/opt/prog\0--x",
 						    .cmdline_len = 13};
 	const struct writer_process next_process = {
-		.pid = 40, .ppid = 1, .life = 8, .comm = "next"};
+		.pid = 40, .ppid = 1, .incarnation = 8, .comm = "next"};
 	const struct writer_stat stat = {"lost.samples", 4}, stat2 = {"lost.samples", 5};
 	const char *const notes[] = {"kernel stacks are not permitted"};
 	uint32_t prog, anon, frames[4];

@@ -80,7 +80,7 @@ static int play_keys(void)
 	if (tcgetattr(STDIN_FILENO, &now) < 0 || now.c_lflag & (ICANON | ECHO) ||
 	    !(now.c_lflag & ISIG))
 		return 2;
-	if (read(STDIN_FILENO, &now, 1) != 0) /* nobody has typed */
+	if (read(STDIN_FILENO, &now, 1) != 0) /* no key was typed */
 		return 3;
 	child = fork();
 	if (!child) {

@@ -92,7 +92,7 @@ static void test_others(void **state)
 	profile_deinit(&p);
 }
 
-static char *tell_nothing(const struct profile *p, const struct profile_filter *only)
+static char *report_nothing(const struct profile *p, const struct profile_filter *only)
 {
 	struct capture c;
 
@@ -107,14 +107,14 @@ static void test_nothing(void **state)
 	char *said;
 
 	(void)state;
-	said = tell_nothing(&p, &(struct profile_filter){.pid = 200});
+	said = report_nothing(&p, &(struct profile_filter){.pid = 200});
 	assert_string_equal(said, "");
 	free(said);
-	said = tell_nothing(&p, &(struct profile_filter){.pid = 4711});
+	said = report_nothing(&p, &(struct profile_filter){.pid = 4711});
 	/* 9 with a stack or without, and the one that was skipped */
 	assert_string_equal(said, "perfwind: report: no sample of 10 matches the options\n");
 	free(said);
-	said = tell_nothing(&empty, &(struct profile_filter){.pid = 4711});
+	said = report_nothing(&empty, &(struct profile_filter){.pid = 4711});
 	assert_string_equal(said, "");
 	free(said);
 	profile_deinit(&p);

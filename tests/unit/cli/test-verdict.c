@@ -189,7 +189,7 @@ static void test_json(void **state)
 }
 
 /* Every key that is printed is described in the man pages. */
-static void test_json_is_told(void **state)
+static void test_json_is_reported(void **state)
 {
 	static const char *const keys[] = {
 		"file",	    "bytes",	     "duration_s",
@@ -304,9 +304,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup(t, set_up)
-		EACH(test_words),	 EACH(test_losses),	   EACH(test_few),
-		EACH(test_none),	 EACH(test_hints),	   EACH(test_json),
-		EACH(test_json_is_told), EACH(test_trace_session), EACH(test_controls),
+		EACH(test_words),
+		EACH(test_losses),
+		EACH(test_few),
+		EACH(test_none),
+		EACH(test_hints),
+		EACH(test_json),
+		EACH(test_json_is_reported),
+		EACH(test_trace_session),
+		EACH(test_controls),
 		EACH(test_cut_off),
 #undef EACH
 	};

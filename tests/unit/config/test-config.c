@@ -36,7 +36,8 @@ static void check(const struct config *c)
 
 static void test_forms(void **state)
 {
-	_cleanup_(config_freep) struct config *from_text = NULL, *from_wire = NULL, *told = NULL;
+	_cleanup_(config_freep) struct config *from_text = NULL, *from_wire = NULL,
+					      *detected = NULL;
 	char error[CONFIG_ERROR_SIZE];
 
 	(void)state;
@@ -52,13 +53,15 @@ static void test_forms(void **state)
 	check(from_wire);
 	assert_int_equal(from_wire->wire.len, from_text->wire.len);
 	assert_int_equal(
-		config_read("f", text, strlen(text), CONFIG_TEXT, &told, error, sizeof(error)), 0);
-	check(told);
+		config_read("f", text, strlen(text), CONFIG_TEXT, &detected, error, sizeof(error)),
+		0);
+	check(detected);
 	/* Nothing at all is a text without fields. */
-	told = config_free(told);
-	assert_int_equal(config_read("f", "", 0, CONFIG_EITHER, &told, error, sizeof(error)), 0);
-	assert_int_equal(told->form, CONFIG_TEXT);
-	assert_int_equal(told->message->n_buffers, 0);
+	detected = config_free(detected);
+	assert_int_equal(config_read("f", "", 0, CONFIG_EITHER, &detected, error, sizeof(error)),
+			 0);
+	assert_int_equal(detected->form, CONFIG_TEXT);
+	assert_int_equal(detected->message->n_buffers, 0);
 }
 
 static void test_refused(void **state)

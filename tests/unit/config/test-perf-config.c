@@ -111,10 +111,10 @@ static void test_limits(void **state)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	GOOD(defaults, "");
-	GOOD(told, "ring_buffer_pages: 128 ring_buffer_read_period_ms: 250 "
-		   "remote_descriptor_timeout_ms: 300 unwind_state_clear_period_ms: 300 "
-		   "max_daemon_memory_kb: 4096 max_enqueued_footprint_kb: 512 "
-		   "ignore_open_failure: true");
+	GOOD(stated, "ring_buffer_pages: 128 ring_buffer_read_period_ms: 250 "
+		     "remote_descriptor_timeout_ms: 300 unwind_state_clear_period_ms: 300 "
+		     "max_daemon_memory_kb: 4096 max_enqueued_footprint_kb: 512 "
+		     "ignore_open_failure: true");
 	GOOD(most, "ring_buffer_pages: 2147483648 ring_buffer_read_period_ms: 4294967295 "
 		   "max_daemon_memory_kb: 4294967295 "
 		   "max_enqueued_footprint_kb: 18446744073709551615");
@@ -127,13 +127,13 @@ static void test_limits(void **state)
 	assert_int_equal(defaults->options.memory_kb, 0);
 	assert_int_equal(defaults->options.enqueued_bytes, 0);
 	assert_false(defaults->options.ignore_open_failure);
-	assert_int_equal(told->options.ring_bytes, 128 * page);
-	assert_int_equal(told->options.read_ms, 250);
-	assert_int_equal(told->options.maps_wait_ms, 300);
-	assert_int_equal(told->options.clear_ms, 300);
-	assert_int_equal(told->options.memory_kb, 4096);
-	assert_int_equal(told->options.enqueued_bytes, 512 << 10);
-	assert_true(told->options.ignore_open_failure);
+	assert_int_equal(stated->options.ring_bytes, 128 * page);
+	assert_int_equal(stated->options.read_ms, 250);
+	assert_int_equal(stated->options.maps_wait_ms, 300);
+	assert_int_equal(stated->options.clear_ms, 300);
+	assert_int_equal(stated->options.memory_kb, 4096);
+	assert_int_equal(stated->options.enqueued_bytes, 512 << 10);
+	assert_true(stated->options.ignore_open_failure);
 	assert_int_equal(most->options.ring_bytes, (1ull << 31) * page);
 	assert_int_equal(most->options.enqueued_bytes, UINT64_MAX << 10);
 	assert_refused("ring_buffer_pages: 7", "ring_buffer_pages: 7 is not a power of two");

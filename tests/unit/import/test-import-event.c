@@ -203,7 +203,7 @@ static Pb__Trace *import_one(const struct perf_event_attr *attr, const char *nam
 	return t;
 }
 
-/* As an import of one sample by @attr tells it; *ret_trace is the caller's, and has it. */
+/* As an import of one sample by @attr reports it; *ret_trace is the caller's, and has it. */
 static const Pb__PerfEvents__Timebase *timebase_of(const struct perf_event_attr *attr,
 						   const char *name, Pb__Trace **ret_trace)
 {

@@ -161,7 +161,7 @@ static void test_rule(void **state)
 }
 
 /* A sample of code without a file, and a map for it that has its name. */
-static bool map_names(uint32_t pid, time_t written, bool *ret_told)
+static bool map_names(uint32_t pid, time_t written, bool *ret_reported)
 {
 	/* pid/tid start len offset major/minor inode generation prot/flags path trailer */
 	uint64_t mapping[] = {(uint64_t)pid << 32 | pid,
@@ -199,7 +199,7 @@ static bool map_names(uint32_t pid, time_t written, bool *ret_told)
 	done.data = sink_memory_data(done.sink, &done.len);
 	assert_int_equal(done.r, 0);
 	found = has_text(&done, "jit_of_then");
-	*ret_told = has_text(&done, "are newer than the recording");
+	*ret_reported = has_text(&done, "are newer than the recording");
 	done_deinit(&done);
 	close(fd);
 	buffer_deinit(&b);
@@ -210,7 +210,7 @@ static void test_late_map(void **state)
 {
 	uint32_t pid = 5000000 + (uint32_t)getpid(); /* above all that exist */
 	char path[64];
-	bool told;
+	bool reported;
 	FILE *f;
 
 	(void)state;
@@ -219,10 +219,10 @@ static void test_late_map(void **state)
 	assert_non_null(f);
 	assert_true(fprintf(f, "700000 100 jit_of_then\n") > 0);
 	assert_int_equal(fclose(f), 0);
-	assert_true(map_names(pid, time(NULL) + 1, &told));
-	assert_false(told);
-	assert_false(map_names(pid, time(NULL) - 60, &told));
-	assert_true(told);
+	assert_true(map_names(pid, time(NULL) + 1, &reported));
+	assert_false(reported);
+	assert_false(map_names(pid, time(NULL) - 60, &reported));
+	assert_true(reported);
 	assert_int_equal(unlink(path), 0);
 }
 

@@ -207,7 +207,7 @@ static void test_hostile(void **state)
 	check_hostile(twice, ARRAY_SIZE(twice), 1, 7, NULL);
 }
 
-/* Values without ids are nobody's. */
+/* Values without ids belong to no event. */
 static void test_no_ids(void **state)
 {
 	static const struct reading readings[] = {{7, 0, 3, {1000, 54, 2}}};

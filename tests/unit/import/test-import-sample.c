@@ -98,12 +98,13 @@ static void check_idle(bool idle, uint64_t emitted, uint64_t left_out)
 	assert_int_equal(done.result.summary.account.emitted, emitted);
 	assert_int_equal(done.result.summary.account.idle, left_out);
 	assert_int_equal(done.result.summary.account.idle_weight, 123);
-	assert_int_equal(done.result.summary.account.weight, 10); /* nobody's time is not */
+	assert_int_equal(done.result.summary.account.weight,
+			 10); /* the time of no process is not */
 	done_deinit(&done);
 }
 
-/* A thread that is gone has no number any more (-1): the kernel still tells its last samples.  They
- * count, and are nobody's. */
+/* A thread that is gone has no number any more (-1): the kernel still writes its last samples.  They
+ * count, and belong to no process. */
 static void test_gone(void **state)
 {
 	struct buffer b = {0};

@@ -77,7 +77,7 @@ static void test_found(void **state)
 	fd_close(fd);
 	assert_int_equal(kernel_copy_open(&places, id, sizeof(id) - 1, &fd),
 			 -ENOENT); /* another kernel */
-	/* as perf tells its children */
+	/* as perf gives it to its children */
 	path_of(path, 1, "");
 	assert_int_equal(setenv("PERF_BUILDID_DIR", path, 1), 0);
 	assert_int_equal(setenv("HOME", "/nowhere", 1), 0);
@@ -97,7 +97,7 @@ static void test_refused(void **state)
 	assert_int_equal(setenv("HOME", folder, 1), 0);
 	path_of(path, 3, "/kallsyms");
 	(void)unlink(path);
-	assert_int_equal(mkfifo(path, 0600), 0); /* nobody writes into it */
+	assert_int_equal(mkfifo(path, 0600), 0); /* no process writes into it */
 	assert_int_equal(kernel_copy_open(&places, id, sizeof(id), &fd), -ENOENT);
 	assert_int_equal(kernel_copy_open(&places, id, 0, &fd), -ENOENT);
 	assert_int_equal(kernel_copy_open(&places, long_id, sizeof(long_id), &fd), -ENOENT);

@@ -100,25 +100,25 @@ static void test_in_place(void **state)
 	tear_down(&f);
 }
 
-/* Every size at every place of a small ring, late in a long life. */
+/* Every size at every place of a small ring, late in a long recording. */
 static void test_wrap_at_every_offset(void **state)
 {
 	enum { SIZE = 128 };
-	const uint64_t lives[] = {0, 3 * SIZE, (1ull << 40) + SIZE};
+	const uint64_t starts[] = {0, 3 * SIZE, (1ull << 40) + SIZE};
 	const struct perf_event_header *record;
 	struct fixture f;
 	uint64_t position;
 
 	(void)state;
-	for (size_t life = 0; life < ARRAY_SIZE(lives); life++) {
+	for (size_t i = 0; i < ARRAY_SIZE(starts); i++) {
 		for (uint64_t offset = 0; offset < SIZE; offset += 8) {
 			for (size_t size = 8; size <= SIZE; size += 8) {
-				set_up(&f, SIZE, lives[life] + offset);
+				set_up(&f, SIZE, starts[i] + offset);
 				assert_true(add(&f, 7, size));
 				fake_ring_publish(&f.fake);
 				assert_int_equal(ring_load_head(f.ring), 0);
 				assert_int_equal(ring_next(f.ring, &record, &position), 0);
-				assert_int_equal(position, lives[life] + offset);
+				assert_int_equal(position, starts[i] + offset);
 				check(record, 7, size);
 				assert_int_equal(is_in_place(&f, record), offset + size <= SIZE);
 				ring_put(f.ring, position);
@@ -129,7 +129,7 @@ static void test_wrap_at_every_offset(void **state)
 	}
 }
 
-/* The copy of a record that wraps lives as long as the record, whatever is read or given back
+/* The copy of a record that wraps stays as long as the record, whatever is read or given back
  * meanwhile. */
 static void test_wrapped_stays(void **state)
 {

@@ -73,7 +73,7 @@ static void test_sizes(void **state)
 	check_size(65528, 4000, 0, 1, 128 << 10, 32 << 10);
 }
 
-static void test_budget_is_told(void **state)
+static void test_budget_is_reported(void **state)
 {
 	struct child child;
 	struct fixture f;
@@ -194,7 +194,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_budget_is_told),
+		cmocka_unit_test(test_budget_is_reported),
 		cmocka_unit_test(test_memlock),
 		cmocka_unit_test(test_wakes),
 	};

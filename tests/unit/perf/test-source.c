@@ -281,7 +281,7 @@ static void test_first_task_dies(void **state)
 /* work_late_thread's thread, for the parent to add although it has inherited. */
 static pid_t *shared_tid;
 
-static void *thread_tells_tid(void *arg)
+static void *thread_reports_tid(void *arg)
 {
 	*(volatile pid_t *)shared_tid = gettid();
 	while (*(volatile pid_t *)shared_tid)
@@ -294,7 +294,7 @@ static void work_late_thread(void)
 {
 	pthread_t thread;
 
-	(void)pthread_create(&thread, NULL, thread_tells_tid, NULL);
+	(void)pthread_create(&thread, NULL, thread_reports_tid, NULL);
 	(void)pthread_join(thread, NULL);
 }
 

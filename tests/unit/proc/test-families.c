@@ -42,7 +42,7 @@ static void put_process(uint32_t pid, uint32_t ppid)
 	put_file(pid, "stat", text);
 }
 
-/* A thread, with what the kernel tells of its children; NULL: nothing. */
+/* A thread, with what the kernel shows of its children; NULL: nothing. */
 static void put_thread(uint32_t pid, uint32_t tid, const char *children)
 {
 	char name[64];

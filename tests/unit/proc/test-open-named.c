@@ -231,7 +231,7 @@ static void test_alice(void **state)
 	in_child(as_alice);
 }
 
-/* A map with a second name: it may be anybody's that was linked there. */
+/* A map with a second name: any user's file may be linked there. */
 static void test_second_name(void **state)
 {
 	char first[128];

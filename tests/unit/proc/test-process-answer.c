@@ -104,7 +104,7 @@ static void test_refresh(void **state)
 	assert_int_equal(process_map_nth(p->maps, 0)->id.inode, 77);
 	assert_int_equal(process_map_nth(p->maps, 0)->id.build_id.len, 20);
 	assert_int_equal(p->maps_refreshes, 1);
-	/* so that another process, of which only a text tells, has the same module */
+	/* so that another process, which only a text names, has the same module */
 	process_maps_asked(process_get(f.table, 6), 100);
 	(void)answer(&f, process_get(f.table, 6), same, 200);
 	assert_ptr_equal(uw_space_find(space_of(&f, process_get(f.table, 6)), 0x10000)->module,

@@ -70,7 +70,7 @@ static void test_exec(void **state)
 	assert_int_equal(after->uid, 1000);
 	assert_int_equal(after->ns_pid, 2);
 	assert_null(after->cmdline);
-	/* it moves no process: until it is read, it is where it was; the old life keeps its own */
+	/* it moves no process: until it is read, it is where it was; the old exec generation keeps its own */
 	assert_string_equal(after->cgroup, "/box");
 	process_set_cgroup(after, strdup("/other"));
 	assert_string_equal(before->cgroup, "/box");
@@ -194,7 +194,7 @@ static void test_exit(void **state)
 	assert_string_equal(path_at(&f, p, 16), "/bin/main");
 	assert_false(process_wants_refresh(p, UINT64_MAX / 2));
 
-	/* the pid lives again: by FORK */
+	/* the pid is used again: by FORK */
 	assert_int_equal(process_fork(f.table, 5, 1, 5, 1), 0);
 	again = process_find(f.table, 5);
 	assert_ptr_not_equal(again, p);
@@ -231,7 +231,7 @@ static void test_exit_unknown_threads(void **state)
 	assert_false(p->exited);
 	assert_int_equal(process_exit(f.table, 5, 5), 0);
 	assert_true(p->exited);
-	map_page(&f, 5, 20, "/lib/more", inode_id(9)); /* it lives */
+	map_page(&f, 5, 20, "/lib/more", inode_id(9)); /* it runs */
 	assert_ptr_equal(process_find(f.table, 5), p);
 	assert_false(p->exited);
 	fixture_deinit(&f);

@@ -1,4 +1,4 @@
-/* test-process.c - lives and threads: lookups, limits, order of eviction, references. */
+/* test-process.c - processes and threads: lookups, limits, order of eviction, references. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -207,7 +207,7 @@ static void test_cgroup(void **state)
 	fixture_deinit(&f);
 }
 
-/* A build of many short programs: those that have ended go, the oldest first; who lives stays. */
+/* A build of many short programs: those that have ended go, the oldest first; those that run stay. */
 static void test_many_ended(void **state)
 {
 	enum { LIVING = 100, ENDED = 10000, KEPT = 4096 };

@@ -34,7 +34,7 @@ static void test_query(void **state)
 	assert_int_equal(map.path_len, strlen(path));
 	assert_ptr_equal(map.path, path);
 
-	/* the build id, where it tells one, is the file's */
+	/* the build id, where it has one, is the file's */
 	if (id.len) {
 		_cleanup_(fd_closep) int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 		struct uw_source source = {.fd = self};

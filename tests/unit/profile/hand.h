@@ -73,7 +73,7 @@ static inline uint32_t hand_stack(struct profile *p, const uint32_t *frames, uin
 	hand_stack((p), (const uint32_t[]){__VA_ARGS__}, \
 		   (uint32_t)ARRAY_SIZE(((const uint32_t[]){__VA_ARGS__})))
 
-/* A new entry, also where the pid has one: its next life. */
+/* A new entry, also where the pid has one: its next incarnation. */
 static inline uint32_t hand_process(struct profile *p, uint32_t pid, const char *name)
 {
 	*HAND_ADD(p, processes, n_processes) =

@@ -128,7 +128,7 @@ static void kinds_are_apart(void **state)
 	profile_deinit(&p);
 }
 
-static void lives_are_apart(void **state)
+static void incarnations_are_separate(void **state)
 {
 	struct profile p = hand_empty();
 	uint32_t f = hand_frame(&p, hand_module(&p, "/m", false), 1, "f", NULL),
@@ -240,7 +240,7 @@ int main(void)
 		cmocka_unit_test(only_a_cgroup_and_those_below),
 		cmocka_unit_test(equal_lines_are_merged),
 		cmocka_unit_test(kinds_are_apart),
-		cmocka_unit_test(lives_are_apart),
+		cmocka_unit_test(incarnations_are_separate),
 		cmocka_unit_test(names_cannot_break_lines),
 		cmocka_unit_test(unsymbolized_code_is_called_after_its_module),
 		cmocka_unit_test(stacks_that_failed_say_so),

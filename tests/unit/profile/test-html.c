@@ -59,7 +59,7 @@ static void data_is_a_preorder_forest(void **state)
 }
 
 /* By node: work and tiny, which is inlined in it, of both processes. */
-static void guesses_are_told(void **state)
+static void guesses_are_marked(void **state)
 {
 	struct profile p = hand_example();
 	size_t len;
@@ -173,7 +173,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(data_is_a_preorder_forest),
-		cmocka_unit_test(guesses_are_told),
+		cmocka_unit_test(guesses_are_marked),
 		cmocka_unit_test(names_stay_inside),
 		cmocka_unit_test(the_page_is_whole),
 		cmocka_unit_test(deep_stacks),

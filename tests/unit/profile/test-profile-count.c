@@ -168,7 +168,7 @@ static void test_state(void **state)
 	assert_int_equal(value(STAT_traced_buf_incremental_sequences_dropped, 1), 1);
 	assert_int_equal(value(STAT_traced_buf_sequence_packet_loss, -1), 1);
 	assert_int_equal(value(STAT_traced_buf_data_loss_smb_full, -1), 1);
-	/* 2: the sample and the names behind the hole; 3: its sample; 4: the one that tells */
+	/* 2: the sample and the names behind the hole; 3: its sample; 4: the one that reports it */
 	assert_int_equal(value(STAT_packet_skipped_seq_needs_incremental_state_invalid, -1), 4);
 	assert_int_equal(value(STAT_interned_data_skipped_incremental_state_invalid, -1), 1);
 	profile_deinit(&profile);

@@ -111,7 +111,7 @@ static void test_cpus(void **state)
 }
 
 /* A group that was opened again (another size of copies) begins at 0. */
-static void test_anew(void **state)
+static void test_restarted(void **state)
 {
 	(void)state;
 	put_group(1, false);
@@ -156,7 +156,7 @@ static void test_sequences(void **state)
 }
 
 /* Samples with more counts than followers were announced, and none at all. */
-static void test_more_than_told(void **state)
+static void test_more_than_announced(void **state)
 {
 	(void)state;
 	put_group(1, true);
@@ -175,8 +175,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_cpus),      EACH(test_anew),		 EACH(test_threads),
-		EACH(test_sequences), EACH(test_more_than_told),
+		EACH(test_cpus),      EACH(test_restarted),	      EACH(test_threads),
+		EACH(test_sequences), EACH(test_more_than_announced),
 #undef EACH
 	};
 

@@ -550,8 +550,8 @@ static void names_in_csv(void **state)
 	profile_deinit(&p);
 }
 
-/* One pid, two lives, and a thread under two names. */
-static void lives_have_rows_of_their_own(void **state)
+/* One pid, two incarnations, and a thread under two names. */
+static void incarnations_have_separate_rows(void **state)
 {
 	struct profile p = hand_empty();
 	uint32_t f = hand_frame(&p, hand_module(&p, "/m", false), 1, "f", NULL),
@@ -656,7 +656,7 @@ int main(void)
 		cmocka_unit_test(filters),
 		cmocka_unit_test(data_for_programs),
 		cmocka_unit_test(names_in_csv),
-		cmocka_unit_test(lives_have_rows_of_their_own),
+		cmocka_unit_test(incarnations_have_separate_rows),
 		cmocka_unit_test(names_are_cut_and_cleaned),
 		cmocka_unit_test(colours_only_when_asked_for),
 		cmocka_unit_test(head_and_errors),

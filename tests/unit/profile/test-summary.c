@@ -132,7 +132,7 @@ static void without_statistics(void **state)
 	profile_deinit(&p);
 }
 
-static void impossible_figures_are_not_believed(void **state)
+static void impossible_figures_are_rejected(void **state)
 {
 	struct profile p = hand_example();
 	struct summary s;
@@ -262,7 +262,7 @@ int main(void)
 		cmocka_unit_test(from_statistics),
 		cmocka_unit_test(several_events),
 		cmocka_unit_test(without_statistics),
-		cmocka_unit_test(impossible_figures_are_not_believed),
+		cmocka_unit_test(impossible_figures_are_rejected),
 		cmocka_unit_test(nothing_at_all),
 		cmocka_unit_test(one_sample),
 		cmocka_unit_test(of_a_part),

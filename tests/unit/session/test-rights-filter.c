@@ -275,11 +275,11 @@ static void test_otherwise(void **state)
 
 /* ---- the kernel ---- */
 
-static bool filter(enum rights_list list, bool told)
+static bool filter(enum rights_list list, bool reported)
 {
 	char error[256];
 
-	return rights_filter(list, told, error, sizeof(error)) == 0;
+	return rights_filter(list, reported, error, sizeof(error)) == 0;
 }
 
 static void *thread(void *arg)
@@ -289,18 +289,18 @@ static void *thread(void *arg)
 }
 
 /* The own calls are shown to work by the integration tests, which all run under the filter. */
-static int filtered(enum rights_list list, bool told)
+static int filtered(enum rights_list list, bool reported)
 {
 	char *const argv[] = {(char *)(uintptr_t) "true", NULL};
 	pthread_t t;
 	void *ok = NULL, *map;
 	int fd;
 
-	if (told) { /* what it says is for people */
+	if (reported) { /* what it says is for people */
 		fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 		EXPECT(dup2(fd, 2) == 2);
 	}
-	EXPECT(filter(list, told));
+	EXPECT(filter(list, reported));
 	EXPECT(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
 	EXPECT(socket(AF_INET, SOCK_STREAM, 0) < 0 && errno == EPERM);
 	EXPECT(socket(AF_NETLINK, SOCK_RAW, 0) < 0 && errno == EPERM);
@@ -335,7 +335,7 @@ static int daemons(void)
 	return filtered(RIGHTS_DAEMON, false);
 }
 
-static int daemons_told(void)
+static int daemons_reported(void)
 {
 	return filtered(RIGHTS_DAEMON, true);
 }
@@ -451,10 +451,10 @@ static void make_a_refused_call(void *arg)
 }
 
 /* Of the process and of one that it makes, which has no standard error; neither dies. */
-static int told_in_a_file(void)
+static int reported_in_a_file(void)
 {
 	/* Also where Landlock would not let it open the file. */
-	struct child c = {.name = "told",
+	struct child c = {.name = "reported",
 			  .keep = {-1, -1},
 			  .calls = CHILD_CALLS_GIVEN,
 			  .run = make_a_refused_call};
@@ -477,25 +477,32 @@ static int told_in_a_file(void)
 }
 
 CHILD(daemons)
-CHILD(daemons_told)
+CHILD(daemons_reported)
 CHILD(commands)
 CHILD(for_engines)
 CHILD(no_namespace)
 CHILD(unknown)
 CHILD(children)
-CHILD(told_in_a_file)
+CHILD(reported_in_a_file)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_numbers),	       cmocka_unit_test(test_arguments),
-		cmocka_unit_test(test_machine),	       cmocka_unit_test(test_otherwise),
-		cmocka_unit_test(test_opening),	       cmocka_unit_test(test_becoming),
-		cmocka_unit_test(test_of_others),      cmocka_unit_test(test_children),
-		cmocka_unit_test(test_daemons),	       cmocka_unit_test(test_daemons_told),
-		cmocka_unit_test(test_commands),       cmocka_unit_test(test_for_engines),
-		cmocka_unit_test(test_no_namespace),   cmocka_unit_test(test_unknown),
-		cmocka_unit_test(test_told_in_a_file),
+		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_arguments),
+		cmocka_unit_test(test_machine),
+		cmocka_unit_test(test_otherwise),
+		cmocka_unit_test(test_opening),
+		cmocka_unit_test(test_becoming),
+		cmocka_unit_test(test_of_others),
+		cmocka_unit_test(test_children),
+		cmocka_unit_test(test_daemons),
+		cmocka_unit_test(test_daemons_reported),
+		cmocka_unit_test(test_commands),
+		cmocka_unit_test(test_for_engines),
+		cmocka_unit_test(test_no_namespace),
+		cmocka_unit_test(test_unknown),
+		cmocka_unit_test(test_reported_in_a_file),
 	};
 
 	(void)unsetenv("PERFWIND_REFUSED");

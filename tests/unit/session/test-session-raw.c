@@ -103,7 +103,7 @@ static void test_read_back(void **state)
 static void test_full(void **state)
 {
 	struct fixture f;
-	size_t told = 0, n;
+	size_t noted = 0, n;
 	int fd;
 
 	(void)state;
@@ -118,9 +118,9 @@ static void test_full(void **state)
 	assert_int_equal(perfdata_out_samples(f.options.raw), n);
 	fixture_stop(&f);
 	for (size_t i = 0; i < f.session->n_notes; i++)
-		told += !strcmp(f.session->notes[i],
-				"--perf-data: Operation not permitted: the file is incomplete");
-	assert_int_equal(told, 1);
+		noted += !strcmp(f.session->notes[i],
+				 "--perf-data: Operation not permitted: the file is incomplete");
+	assert_int_equal(noted, 1);
 	assert_true(trace_samples(&f, f.child) > 0);
 	fixture_deinit(&f);
 	(void)perfdata_out_free(f.options.raw);

@@ -56,7 +56,7 @@ static void test_again(void **state)
 	assert_int_equal(uw_module_unref(m) == NULL && uw_module_unref(other) == NULL, 1);
 }
 
-static void test_not_for_ever(void **state)
+static void test_not_permanent(void **state)
 {
 	struct uw_module *m = unreadable_module(1);
 	struct fixture f;
@@ -96,7 +96,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_again),
-		cmocka_unit_test(test_not_for_ever),
+		cmocka_unit_test(test_not_permanent),
 		cmocka_unit_test(test_bounded),
 	};
 

@@ -1,4 +1,4 @@
-/* test-session.c - a session's life: flush, clearing, stop and free in every state, several at
+/* test-session.c - a session's states: flush, clearing, stop and free in every state, several at
  * once. */
 #include "tests/unit/session/session-fixture.h"
 
@@ -191,10 +191,10 @@ static void test_free_from_callback(void **state)
 }
 
 /* From packet @from on all definitions that samples of the child refer to are written again. */
-static void check_told(const Pb__Trace *t, size_t from, pid_t child)
+static void check_reported(const Pb__Trace *t, size_t from, pid_t child)
 {
 	bool defaults = false, process = false;
-	uint64_t told[65536] = {0};
+	uint64_t known[65536] = {0};
 	size_t n = 0;
 
 	for (size_t i = from; i < t->n_packet; i++) {
@@ -204,12 +204,12 @@ static void check_told(const Pb__Trace *t, size_t from, pid_t child)
 		for (size_t j = 0; p->process_tree && j < p->process_tree->n_processes; j++)
 			process |= p->process_tree->processes[j]->pid == child;
 		for (size_t j = 0; p->interned_data && j < p->interned_data->n_callstacks; j++)
-			told[p->interned_data->callstacks[j]->iid % 65536] = 1;
+			known[p->interned_data->callstacks[j]->iid % 65536] = 1;
 		if (!fixture_is_of(p, child))
 			continue;
 		assert_true(defaults && process);
 		if (p->perf_sample->has_callstack_iid)
-			assert_int_equal(told[p->perf_sample->callstack_iid % 65536], 1);
+			assert_int_equal(known[p->perf_sample->callstack_iid % 65536], 1);
 		n++;
 	}
 	assert_true(n > 0);
@@ -234,8 +234,8 @@ static void test_clear(void **state)
 	fixture_run_ms(&f, 200);
 	fixture_stop(&f);
 	assert_int_equal(session_clear_incremental_state(f.session), 0);
-	check_told(fixture_decode(&f), 0, f.child);
-	check_told(f.trace, before, f.child);
+	check_reported(fixture_decode(&f), 0, f.child);
+	check_reported(f.trace, before, f.child);
 	fixture_deinit(&f);
 }
 

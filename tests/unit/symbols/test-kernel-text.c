@@ -39,7 +39,7 @@ static void test_found(void **state)
 				  "ffffffffa2300000 T _text_end\n") == 0xffffffffa2200040);
 }
 
-static void test_not_told(void **state)
+static void test_not_reported(void **state)
 {
 	(void)state;
 	assert_true(start_of_text("") == 0);
@@ -71,7 +71,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_found),
-		cmocka_unit_test(test_not_told),
+		cmocka_unit_test(test_not_reported),
 		cmocka_unit_test(test_far),
 	};
 

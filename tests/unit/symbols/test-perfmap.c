@@ -1,4 +1,4 @@
-/* test-perfmap.c - names of JIT code from text that anybody may have written. */
+/* test-perfmap.c - names of JIT code from text that any user may have written. */
 #include "tests/unit/unwinder/unwinder-fixture.h"
 
 #include "symbols/module.h"

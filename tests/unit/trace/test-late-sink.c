@@ -66,21 +66,21 @@ static void test_never(void **state)
 }
 
 /* A file that cannot be made is reported with the option that names it; other sinks report nothing. */
-static void test_tell(void **state)
+static void test_report(void **state)
 {
 	struct sink *sink, *memory;
 	struct capture c;
 	char *said;
-	bool told;
+	bool printed;
 
 	(void)state;
 	assert_int_equal(late_sink_new("/nowhere/at/all", true, &sink), 0);
 	assert_false(late_sink_report(sink));
 	assert_int_equal(sink->write(sink, packet, sizeof(packet)), -ENOENT);
 	capture_begin(&c, STDERR_FILENO);
-	told = late_sink_report(sink);
+	printed = late_sink_report(sink);
 	said = capture_end(&c);
-	assert_true(told);
+	assert_true(printed);
 	assert_string_equal(said, "perfwind: the trace cannot be written to /nowhere/at/all (-o): "
 				  "No such file or directory\n");
 	free(said);
@@ -209,8 +209,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_never),   EACH(test_first), EACH(test_threaded), EACH(test_deflated),
-		EACH(test_refused), EACH(test_tell),  EACH(test_end),	   EACH(test_no_end),
+		EACH(test_never),   EACH(test_first),  EACH(test_threaded), EACH(test_deflated),
+		EACH(test_refused), EACH(test_report), EACH(test_end),	    EACH(test_no_end),
 #undef EACH
 	};
 

@@ -289,7 +289,7 @@ static void test_names(void **state)
 	const struct writer_process python = {.pid = 10,
 					      .ppid = 1,
 					      .uid = 1000,
-					      .life = 1234567890123,
+					      .incarnation = 1234567890123,
 					      .comm = "python3",
 					      .cmdline = args,
 					      .cmdline_len = sizeof(args) - 1,
@@ -317,7 +317,7 @@ static void test_names(void **state)
 	assert_int_equal(tree->processes[0]->pid, 10);
 	assert_int_equal(tree->processes[0]->ppid, 1);
 	assert_int_equal(tree->processes[0]->uid, 1000);
-	assert_int_equal(tree->processes[0]->perfwind_life, 1234567890123);
+	assert_int_equal(tree->processes[0]->perfwind_incarnation, 1234567890123);
 	assert_int_equal(tree->processes[0]->perfwind_cgroup.len, 6);
 	assert_memory_equal(tree->processes[0]->perfwind_cgroup.data, "/box/\xff", 6);
 	assert_int_equal(tree->processes[0]->n_cmdline, 3);
@@ -329,7 +329,7 @@ static void test_names(void **state)
 	tree = t->packet[1]->process_tree;
 	assert_string_equal(tree->processes[0]->cmdline[0], "kworker/0:1");
 	assert_true(tree->processes[0]->cmdline_is_comm && tree->processes[0]->is_kthread);
-	assert_false(tree->processes[0]->has_perfwind_life ||
+	assert_false(tree->processes[0]->has_perfwind_incarnation ||
 		     tree->processes[0]->has_perfwind_cgroup);
 	tree = t->packet[2]->process_tree;
 	assert_string_equal(tree->processes[0]->cmdline[0], "zombie");

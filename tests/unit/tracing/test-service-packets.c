@@ -63,7 +63,7 @@ static void test_clocks(void **state)
 	/* nothing has moved */
 	assert_int_equal(service_clocks(&s, &b), 0);
 	assert_int_equal(b.len, len);
-	/* somebody has set the time of day, forth or back */
+	/* a user has set the time of day, forth or back */
 	s.clocks.others[0] += 20 * NSEC_PER_MSEC;
 	assert_int_equal(service_clocks(&s, &b), 0);
 	assert_true(b.len > len);

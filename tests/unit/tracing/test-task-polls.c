@@ -158,7 +158,7 @@ static void test_many(void **state)
 	enum { MANY = 300 };
 	struct fixture f;
 	char path[64], text[256];
-	bool lives[MANY] = {0};
+	bool running[MANY] = {0};
 	uint64_t random = 7;
 
 	(void)state;
@@ -173,19 +173,19 @@ static void test_many(void **state)
 			(void)snprintf(path, sizeof(path), "/proc/%u/stat", 1000 + 17 * i);
 			(void)snprintf(text, sizeof(text), "%u (t) S 1" STAT("1", "5"),
 				       1000 + 17 * i);
-			if (lives[i])
+			if (running[i])
 				remove_file(path);
 			else
 				put(path, text);
-			ends += lives[i];
-			lives[i] = !lives[i];
+			ends += running[i];
+			running[i] = !running[i];
 		}
 		rows = poll_at(&f, at * S);
 		assert_int_equal(rows, ends);
 		for (size_t k = 0; k < rows; k++) {
 			uint32_t i = ((uint32_t)row(&f, k)->pid - 1000) / 17;
 
-			assert_true(i < MANY && !lives[i]);
+			assert_true(i < MANY && !running[i]);
 		}
 	}
 	end(&f);

@@ -37,7 +37,7 @@ static void test_fields(void **state)
 {
 	(void)state;
 	assert_string_equal(check(GOOD), "");
-	/* what only concerns somebody else */
+	/* fields for other services */
 	assert_string_equal(check(GOOD "lockdown_mode: LOCKDOWN_CLEAR producers { } "
 				       "enable_extra_guardrails: true bugreport_score: 3 "
 				       "statsd_metadata { } trigger_config { } exclusive_prio: 1 "

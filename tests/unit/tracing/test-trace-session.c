@@ -305,7 +305,7 @@ static void test_ring(void **state)
 {
 	struct run run;
 	const Pb__TraceStats__BufferStats *b;
-	bool told = false;
+	bool dropped = false;
 
 	(void)state;
 	open_config(&run,
@@ -319,8 +319,8 @@ static void test_ring(void **state)
 	assert_int_equal(b->chunks_discarded, 0);
 	assert_int_equal(b->chunks_read + b->chunks_overwritten, b->chunks_written);
 	for (size_t i = 0; i < run.packets->n_packet; i++)
-		told |= run.packets->packet[i]->previous_packet_dropped != 0;
-	assert_true(told);
+		dropped |= run.packets->packet[i]->previous_packet_dropped != 0;
+	assert_true(dropped);
 	close_run(&run);
 }
 

@@ -15,7 +15,7 @@
  *   0x1c00 goes    the same as Go's linker says it
  *   0x1c80 goes_pushing  by it, too, from byte 0x30 on CFA = rsp + 16
  *   0x1d00 goes_home  by it, CFA = rsp + 32
- *   0x1a80 emptied CFA = rsp + 8, rbp and rbx at CFA - 16 and - 24: behind its pops, which no CFI tells
+ *   0x1a80 emptied CFA = rsp + 8, rbp and rbx at CFA - 16 and - 24: behind its pops, which no CFI describes
  *   0x1b00 bare    CFA = rsp + 24, rbp at CFA - 16, and no epilogue in the CFI
  *   0x1b80 bare_fp CFA = rbp + 16, rbp at CFA - 16, the same
  *   0x1900 lands   saves rax and rdx; CFA = rbp + 16, from byte 0xc0 on rcx + 8, from 0xc3 on rsp + 8 */
@@ -70,6 +70,16 @@ struct fixture {
 	struct uw_snapshot snapshot;
 	struct uw_result res;
 };
+
+/* The stack is whole and has these frames, innermost first. */
+UNUSED static void expect(const struct fixture *f, const uint64_t *frames, size_t n)
+{
+	assert_result(f, UW_WHOLE, UW_OK, n);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(f->frames[i], frames[i]);
+}
+#define EXPECT(f, ...) \
+	expect(f, (const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}) / 8)
 
 static ssize_t fake_read(struct uw_memory *memory, uint64_t address, void *to, size_t len)
 {

@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <time.h>
 
+#include "tests/unit/unwinder/interpreter-module.h"
 #include "tests/unit/unwinder/native-fixture.h"
 #include "tests/unit/unwinder/script-fixture.h"
 
-#include "base/bytes.h"
 #include "unwinder/regs.h"
 
 static struct sc_process sc;
@@ -413,31 +413,12 @@ static struct uw_module *script_module(bool ruby, uint64_t loop)
 {
 	struct uw_script script;
 	struct uw_module *module;
-	struct uw_vm_code vm = {0};
-	struct uw_python python = {0};
-	uint8_t bytes[1024];
-	struct packer to = {.data = bytes, .room = sizeof(bytes)};
-	struct cursor from;
 
 	assert_int_equal(find(ruby, SC_BASE, &script), 0);
 	script.eval_start = loop;
 	script.eval_end = loop + 0x80;
-	packer_u64(&to, 0);
-	packer_u64(&to, 1);
-	packer_u64(&to, UW_ARCH_NONE);
-	packer_u64(&to, 0);
-	for (size_t i = 0; i < 3; i++) {
-		packer_u64(&to, 0);
-		packer_block(&to, NULL, 0);
-	}
-	packer_block(&to, &vm, sizeof(vm));
-	packer_block(&to, &python, sizeof(python));
-	packer_block(&to, &script, sizeof(script));
-	packer_u64(&to, 0);
-	from = cursor_of(bytes, to.len);
-	assert_int_equal(
-		uw_module_new(UW_MODULE_JIT, ruby ? UW_RUBY_PATH : UW_PHP_PATH, NULL, &module), 0);
-	assert_int_equal(uw_module_unpack(module, &from, -1), 0);
+	module = interpreter_module(ruby ? UW_RUBY_PATH : UW_PHP_PATH, NULL, &script);
+	assert_non_null(module);
 	assert_int_equal(uw_module_unwind_state(module), UW_MODULE_READY);
 	return module;
 }
@@ -505,15 +486,6 @@ static uint64_t named(uint64_t function, uint64_t position)
 }
 #define GUESSED(function, position) (named(function, position) | UW_FRAME_GUESSED)
 #define IN_C(function) named(function, UW_SCRIPT_NO_POSITION)
-
-static void expect(const struct fixture *f, const uint64_t *frames, size_t n)
-{
-	assert_result(f, UW_WHOLE, UW_OK, n);
-	for (size_t i = 0; i < n; i++)
-		assert_int_equal(f->frames[i], frames[i]);
-}
-#define EXPECT(f, ...) \
-	expect(f, (const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}) / 8)
 
 static void test_php(void **state)
 {

@@ -3,10 +3,10 @@
  * The interpreter's code is `SILENT` of native-fixture.h, which has no unwind information. */
 #include <errno.h>
 
+#include "tests/unit/unwinder/interpreter-module.h"
 #include "tests/unit/unwinder/native-fixture.h"
 #include "tests/unit/unwinder/v8-fixture.h"
 
-#include "base/bytes.h"
 #include "unwinder/regs.h"
 
 static struct sc_process sc;
@@ -218,28 +218,10 @@ static struct uw_module *js_module(void)
 {
 	struct uw_script script;
 	struct uw_module *module;
-	struct uw_vm_code vm = {0};
-	struct uw_python python = {0};
-	uint8_t bytes[1024];
-	struct packer to = {.data = bytes, .room = sizeof(bytes)};
-	struct cursor from;
 
 	assert_int_equal(find(SC_BASE, &script), 0);
-	packer_u64(&to, 0);
-	packer_u64(&to, 1);
-	packer_u64(&to, UW_ARCH_NONE);
-	packer_u64(&to, 0);
-	for (size_t i = 0; i < 3; i++) {
-		packer_u64(&to, 0);
-		packer_block(&to, NULL, 0);
-	}
-	packer_block(&to, &vm, sizeof(vm));
-	packer_block(&to, &python, sizeof(python));
-	packer_block(&to, &script, sizeof(script));
-	packer_u64(&to, 0);
-	from = cursor_of(bytes, to.len);
-	assert_int_equal(uw_module_new(UW_MODULE_JIT, UW_JS_PATH, NULL, &module), 0);
-	assert_int_equal(uw_module_unpack(module, &from, -1), 0);
+	module = interpreter_module(UW_JS_PATH, NULL, &script);
+	assert_non_null(module);
 	return module;
 }
 
@@ -309,15 +291,6 @@ static void end_stack(struct fixture *f, struct program *p)
 }
 
 #define FOUND(pc) (CALLED(pc) | UW_FRAME_GUESSED)
-
-static void expect(const struct fixture *f, const uint64_t *frames, size_t n)
-{
-	assert_result(f, UW_WHOLE, UW_OK, n);
-	for (size_t i = 0; i < n; i++)
-		assert_int_equal(f->frames[i], frames[i]);
-}
-#define EXPECT(f, ...) \
-	expect(f, (const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}) / 8)
 
 static void test_stack(void **state)
 {

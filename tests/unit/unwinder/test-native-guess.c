@@ -353,7 +353,7 @@ static void test_prologue(void **state)
 }
 
 /* The first instructions of a program, without CFI: argc, argv, 0, the environment, 0, and what the
- * kernel tells, the size of a page (6) among it. */
+ * kernel reports, the size of a page (6) among it. */
 static void test_start(void **state)
 {
 	static const uint64_t start[] = {2, SP + 256, SP + 264, 0, SP + 272, 0, 33, 7, 6, 4096};
@@ -418,7 +418,7 @@ static void test_still(void **state)
 }
 
 /* Go's runtime: code that goes on to another stack, of which its CFI knows nothing.  What stands there is of
- * long ago, as if somebody had called. */
+ * long ago, as if there were a caller. */
 static void test_go_stacks(void **state)
 {
 	/* 0x20: mov %rbx,%rsp; 0x23: mov %rdi,%rdx; mov (%rdi),%rdi; call *%rdi; 0x2b: mov %fs:-8,%rax */
@@ -443,7 +443,7 @@ static void test_go_stacks(void **state)
 	run(f, SMALL + 0x10);
 	assert_result(f, UW_WHOLE, UW_OK, 2);
 	assert_int_equal(f->frames[1], CALLED(GOES + 0x2b));
-	/* so is mcall, behind its push; a function of Go's with such a frame is called by somebody */
+	/* so is mcall, behind its push; a function of Go's with such a frame has a caller */
 	memcpy(f->fake.goes + 0xb0, "\x4c\x8b\x22\x41\xff\xd4\x58\xe9\x00", 9);
 	for (unsigned pushes = 0; pushes < 2; pushes++) {
 		f->fake.goes[0xaf] = pushes ? 0x50 : 0x90;

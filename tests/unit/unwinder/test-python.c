@@ -5,12 +5,12 @@
 #include <errno.h>
 #include <time.h>
 
+#include "tests/unit/unwinder/interpreter-module.h"
 #include "tests/unit/unwinder/native-fixture.h"
 #include "tests/unit/unwinder/python-fixture.h"
 
-#include "base/bytes.h"
 #include "unwinder/regs.h"
-#include "unwinder/script.h"
+#include "unwinder/script-frames.h"
 
 static struct py_process py;
 
@@ -126,11 +126,6 @@ static struct uw_module *python_module(int minor, uint64_t loop)
 	struct python *python;
 	struct uw_python layout;
 	struct uw_module *module;
-	struct uw_vm_code vm = {0};
-	struct uw_script script = {0};
-	uint8_t bytes[1024];
-	struct packer to = {.data = bytes, .room = sizeof(bytes)};
-	struct cursor from;
 
 	assert_int_equal(python_new(&py.memory, PY_BASE, &python), 0);
 	layout = *python_layout(python);
@@ -138,21 +133,8 @@ static struct uw_module *python_module(int minor, uint64_t loop)
 	assert_int_equal(layout.version, 0x300 + minor);
 	layout.eval_start = loop;
 	layout.eval_end = loop + 0x80;
-	packer_u64(&to, 0);
-	packer_u64(&to, 1);
-	packer_u64(&to, UW_ARCH_NONE);
-	packer_u64(&to, 0);
-	for (size_t i = 0; i < 3; i++) {
-		packer_u64(&to, 0);
-		packer_block(&to, NULL, 0);
-	}
-	packer_block(&to, &vm, sizeof(vm));
-	packer_block(&to, &layout, sizeof(layout));
-	packer_block(&to, &script, sizeof(script));
-	packer_u64(&to, 0);
-	from = cursor_of(bytes, to.len);
-	assert_int_equal(uw_module_new(UW_MODULE_JIT, UW_PYTHON_PATH, NULL, &module), 0);
-	assert_int_equal(uw_module_unpack(module, &from, -1), 0);
+	module = interpreter_module(UW_PYTHON_PATH, &layout, NULL);
+	assert_non_null(module);
 	assert_int_equal(uw_module_unwind_state(module), UW_MODULE_READY);
 	return module;
 }
@@ -216,15 +198,6 @@ static void put_program(struct fixture *f, struct program *p, int minor)
 
 #define NAMED(code) ((code) | py_sign(&py, code) | UW_FRAME_SCRIPT)
 #define GUESSED(code) (NAMED(code) | UW_FRAME_GUESSED)
-
-static void expect(const struct fixture *f, const uint64_t *frames, size_t n)
-{
-	assert_result(f, UW_WHOLE, UW_OK, n);
-	for (size_t i = 0; i < n; i++)
-		assert_int_equal(f->frames[i], frames[i]);
-}
-#define EXPECT(f, ...) \
-	expect(f, (const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}) / 8)
 
 static void test_stack(void **state)
 {

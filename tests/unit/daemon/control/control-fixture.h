@@ -1,5 +1,5 @@
 /* control-fixture.h - a control socket and a client of it, in one process and on one loop.  A client
- * may be another user: the kernel tells of a peer what it was at connect(2). */
+ * may be another user: the kernel reports the peer's user of connect(2). */
 #pragma once
 
 #include <errno.h>

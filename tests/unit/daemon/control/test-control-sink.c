@@ -49,7 +49,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* A TracePacket with timestamp @n, below 128, and 998 bytes that nobody knows (field 99). */
+/* A TracePacket with timestamp @n, below 128, and 998 bytes of an unknown field (99). */
 static size_t packet_of(uint8_t n, uint8_t *to)
 {
 	uint8_t *p = to;
@@ -75,7 +75,7 @@ static void put(uint8_t n, int expected)
 	assert_int_equal(client.sink.write(&client.sink, packet, len), expected);
 }
 
-/* All that is there: the packets' numbers, and the first one that tells of a loss. */
+/* All that is there: the packets' numbers, and the first one that reports a loss. */
 static size_t take_all(uint8_t *numbers, int *ret_dropped_at)
 {
 	static uint8_t bytes[256 * ROOM];

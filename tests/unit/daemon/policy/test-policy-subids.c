@@ -25,12 +25,12 @@ static void test_ranges(void **state)
 	assert_int_equal(policy_person(&p, 300001), 300001);
 	assert_int_equal(policy_person(&p, 1000), 1000);
 	assert_int_equal(policy_person(&p, 0), 0);
-	/* Root's range is nobody who has no limits. */
+	/* A process in root's range has limits. */
 	assert_int_equal(policy_person(&p, 231075), 231072);
 	assert_int_equal(policy_person(&p, 231081), 231072);
 }
 
-/* What is no line of such a file gives nothing to anybody. */
+/* A line in another form gives ids to no user. */
 static void test_damaged(void **state)
 {
 	char *text = malloc(70000);

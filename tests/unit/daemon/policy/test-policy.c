@@ -63,7 +63,7 @@ static void test_names(void **state)
 	assert_int_equal(policy.all.users[0], 0);
 	assert_int_equal(policy.all.n_groups, 1);
 	assert_int_equal(policy.all.groups[0], 0);
-	/* None at all: nobody, not everybody. */
+	/* None at all: no user, and not every user. */
 	settings.all_groups[0] = settings.all_users[0] = 0;
 	assert_int_equal(scope_of(1000, 0, 1000), POLICY_OWN);
 }
@@ -326,7 +326,7 @@ static void test_traced(void **state)
 	struct policy_traced p;
 
 	(void)state;
-	/* Nothing is said: as the daemon's user could by themselves, or nobody. */
+	/* Nothing is said: as the daemon's user could by themselves, or no user. */
 	p = traced(NULL, NULL, false, false);
 	assert_true(p.everyone && p.kernel);
 	p = traced(NULL, NULL, false, true);
@@ -350,7 +350,7 @@ static void test_traced(void **state)
 	}
 }
 
-/* Who may run the tracing service: nobody is trusted that is not named, the default name included. */
+/* Who may run the tracing service: no user is trusted that is not named, the default name included. */
 static void test_services(void **state)
 {
 	struct settings s = settings_default;

@@ -6,14 +6,14 @@
 #include <sys/un.h>
 
 #include "daemon/producer/producer.h"
-#include "tests/unit/daemon/producer/pair.h"
+#include "tests/unit/daemon/producer/frame-pair.h"
 
 struct service {
 	struct loop loop;
 	struct producer *producer;
 	char name[64];
 	int listener;
-	struct frame_stream stream; /* fd -1: nobody is connected */
+	struct frame_stream stream; /* fd -1: no client is connected */
 	char events[8192];	    /* "setup 1 54; flush 3 [1 2]; " */
 };
 

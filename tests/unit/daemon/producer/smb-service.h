@@ -233,7 +233,7 @@ static inline int service_commit(void *arg, const struct smb_move *moves, size_t
 	return s->commit_result;
 }
 
-/* Copies what can be read of chunks that nobody has committed. */
+/* Copies what can be read of chunks that were not committed. */
 static inline void service_scrape(struct service *s, uint32_t buffer)
 {
 	for (uint32_t page = 0; page < s->size / s->page_size; page++) {

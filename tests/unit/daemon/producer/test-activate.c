@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 
 #include "daemon/producer/activate.h"
-#include "tests/unit/daemon/producer/pair.h"
+#include "tests/unit/daemon/producer/frame-pair.h"
 
 #include <sys/un.h>
 

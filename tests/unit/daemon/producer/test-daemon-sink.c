@@ -105,7 +105,7 @@ static void test_kept(void **state)
 	bed_deinit(&b);
 }
 
-static void test_lost_and_anew(void **state)
+static void test_lost_and_restarted(void **state)
 {
 	struct bed b;
 	uint64_t dropped, taken;
@@ -118,7 +118,7 @@ static void test_lost_and_anew(void **state)
 	dropped = b.in.sink.dropped;
 	assert_true(dropped >= 1);
 	taken = smb_stats(b.daemon.smb)->packets;
-	/* No room: all is dropped, and nobody is asked for more. */
+	/* No room: all is dropped, and no more is requested. */
 	write_two(&b);
 	write_two(&b);
 	assert_int_equal(b.in.sink.dropped, dropped + 4);
@@ -152,7 +152,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_kept),
-		cmocka_unit_test(test_lost_and_anew),
+		cmocka_unit_test(test_lost_and_restarted),
 	};
 
 	log_level = LOG_LEVEL_QUIET;

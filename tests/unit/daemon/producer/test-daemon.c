@@ -208,7 +208,7 @@ static void test_flush_unknown(void **state)
 	test_begin(&t, "flush");
 	COMMAND(&t.s, t.command, "\x2a\x04\x08\x63\x10\x01");
 	EXPECT_FLUSHED(&t, "\x01");
-	COMMAND(&t.s, t.command, "\x2a\x02\x10\x02"); /* names nobody */
+	COMMAND(&t.s, t.command, "\x2a\x02\x10\x02"); /* names no instance */
 	EXPECT_FLUSHED(&t, "\x02");
 	SETUP(&t, 1, COUNTING); /* not started */
 	COMMAND(&t.s, t.command, "\x2a\x04\x08\x01\x10\x03");
@@ -277,7 +277,7 @@ static void test_flush_order(void **state)
 	start_metatrace(&t);
 	waits = fill_memory(&t, &commit);
 	assert_int_not_equal(commit, 0);
-	COMMAND(&t.s, t.command, "\x2a\x04\x08\x63\x10\x70"); /* of somebody else */
+	COMMAND(&t.s, t.command, "\x2a\x04\x08\x63\x10\x70"); /* of another source */
 	STOP(&t, "\x07");
 	EXPECT_STOPPED(&t, "\x07");
 	expect_quiet(&t.s);

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "base/error.h"
-#include "tests/unit/daemon/producer/pair.h"
+#include "tests/unit/daemon/producer/frame-pair.h"
 
 /* A frame whose IPCFrame is @len bytes of @fill. */
 static size_t make_frame(uint8_t *to, size_t len, uint8_t fill)
@@ -219,7 +219,7 @@ static void test_receive_descriptor(void **state)
 	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
 	assert_int_equal(frame_take_fd(&p.stream), -1);
 	(void)fd_close(fd);
-	/* Nobody took the first one: the second one replaces it, and neither leaks. */
+	/* The first one was not taken: the second one replaces it, and neither leaks. */
 	peer_send(p.peer, frame, len, 1);
 	assert_int_equal(frame_receive(&p.stream), 0);
 	peer_send(p.peer, frame, len, 1);
@@ -359,7 +359,7 @@ static void test_partial_sends(void **state)
 	pair_deinit(&p);
 }
 
-static void test_send_to_nobody(void **state)
+static void test_send_to_closed_peer(void **state)
 {
 	static char name[] = "x";
 	Pb__IPCFrame__BindService bind;
@@ -427,7 +427,7 @@ int main(void)
 		cmocka_unit_test(test_bytes_of_bind),
 		cmocka_unit_test(test_queue_limits),
 		cmocka_unit_test(test_partial_sends),
-		cmocka_unit_test(test_send_to_nobody),
+		cmocka_unit_test(test_send_to_closed_peer),
 		cmocka_unit_test(test_unpack),
 	};
 

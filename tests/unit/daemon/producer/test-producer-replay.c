@@ -66,7 +66,7 @@ static void play_service(struct service *s)
 	}
 }
 
-/* The stock producer has no Sync: its answer, as ours has one that nobody in the file answers. */
+/* The stock producer has no Sync: its answer, ours has one, which the file does not answer. */
 static void answer_sync(struct service *s)
 {
 	service_reply(s, 6, "", 0, true, false);

@@ -129,7 +129,7 @@ static void test_chunks(void **state)
 			}
 			assert_int_equal(smb_chunk_take(f.smb, 5, n, 0, &more), SMB_FULL);
 			for (uint32_t i = 0; i < n; i++) {
-				assert_int_equal(chunks[i].data[8], i); /* nobody wrote over it */
+				assert_int_equal(chunks[i].data[8], i); /* it was not overwritten */
 				assert_int_equal(chunks[i].data[chunks[i].size - 1], i);
 				chunks[i].data[8] = 0; /* one empty fragment */
 				assert_int_equal(smb_chunk_give(f.smb, &chunks[i], 1, BUFFER), 0);

@@ -172,7 +172,7 @@ static void test_read_error(void **state)
 	int fd = make_file(0), directory = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	(void)state;
-	(void)alarm(60); /* it would wait for ever */
+	(void)alarm(60); /* it would wait without end */
 	assert_int_equal(perfdata_new(fd, NULL, &pd, error, sizeof(error)), 0);
 	assert_int_equal(dup2(directory, fd), fd); /* cannot be read */
 	for (int i = 0; i < 10; i++)
@@ -191,7 +191,7 @@ static void test_end_again(void **state)
 	int fd = make_file(0);
 
 	(void)state;
-	(void)alarm(60); /* it would wait for ever */
+	(void)alarm(60); /* it would wait without end */
 	assert_int_equal(perfdata_new(fd, NULL, &pd, error, sizeof(error)), 0);
 	while (perfdata_next(pd, &item) == 0)
 		perfdata_put(pd, item.block);

@@ -100,7 +100,7 @@ static void test_made_records(void **state)
 	close(fd);
 }
 
-/* Nobody takes an unfinished one for a recording. */
+/* An unfinished one is not taken for a recording. */
 static void test_unfinished(void **state)
 {
 	_cleanup_(perfdata_freep) struct perfdata *pd = NULL;

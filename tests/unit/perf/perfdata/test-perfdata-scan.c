@@ -199,7 +199,7 @@ static void test_packed(void **state)
 	text = scanned(&b, 101);
 	assert_string_equal(text, "25 50 75 100 101 ");
 	free(text);
-	/* the window needs more than there is beside the first: no mapping is known in advance */
+	/* the window needs more than there is next to the first: no mapping is known in advance */
 	text = scanned_within(&b, 101, 4 << 20);
 	assert_string_equal(text, "");
 	free(text);

@@ -28,7 +28,7 @@ static void check_pipe(void (*fill)(struct buffer *b), const char *expected)
 	assert_int_equal(perfdata_counts(pd)->disordered, 0);
 }
 
-/* Two rings, each in order, one behind the other in each round.  What the second round still tells
+/* Two rings, each in order, one behind the other in each round.  What the second round still has
  * of the time before the first one's end comes to its place. */
 static void fill_rounds(struct buffer *b)
 {
@@ -276,7 +276,7 @@ static void test_late_event(void **state)
 
 /* Which of a file's records may have the bit: "y" or "n" of a record without an event's id, of event
  * A and of event B.  @asked and @mmap2: bit 0 is A's, bit 1 B's. */
-static void check_asked(unsigned int asked, unsigned int mmap2, bool told_apart,
+static void check_asked(unsigned int asked, unsigned int mmap2, bool distinguished,
 			const char *expected)
 {
 	_cleanup_(perfdata_freep) struct perfdata *pd = NULL;
@@ -294,7 +294,7 @@ static void check_asked(unsigned int asked, unsigned int mmap2, bool told_apart,
 
 		attr.build_id = asked >> i & 1;
 		attr.mmap2 = mmap2 >> i & 1;
-		if (!told_apart)
+		if (!distinguished)
 			attr.sample_type &= ~(uint64_t)PERF_SAMPLE_IDENTIFIER;
 		buffer_append(&body, &attr, sizeof(attr));
 		put64(&body, ID_A + i);
@@ -307,7 +307,7 @@ static void check_asked(unsigned int asked, unsigned int mmap2, bool told_apart,
 	assert_int_equal(perfdata_new(fd, NULL, &pd, error, sizeof(error)), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
 		assert_int_equal(perfdata_next(pd, &item), 0);
-		assert_int_equal(item.event, told_apart && i == 2 ? 1 : 0);
+		assert_int_equal(item.event, distinguished && i == 2 ? 1 : 0);
 		found[i] = item.layout->build_id ? 'y' : 'n';
 		perfdata_put(pd, item.block);
 	}

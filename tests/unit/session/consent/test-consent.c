@@ -61,7 +61,7 @@ struct target {
 };
 
 static enum { SILENT, ANSWER, LINGER, HALF, EXEC, UNHOOK, LATER, THREAD } mode;
-static int tell_fd;
+static int report_fd;
 
 static int own_fds[2];
 
@@ -121,7 +121,7 @@ static void handler(int signal, siginfo_t *info, void *context)
 	(void)context;
 	if (info->si_code != SI_QUEUE || info->si_value.sival_int != HOOK_VALUE)
 		return;
-	(void)!write(tell_fd, "s", 1);
+	(void)!write(report_fd, "s", 1);
 	n++;
 	if (mode == THREAD && n <= 2)
 		open_in_thread();
@@ -130,14 +130,14 @@ static void handler(int signal, siginfo_t *info, void *context)
 	if (mode == EXEC) { /* another program with the hook in it: main() */
 		char fd[16];
 
-		(void)snprintf(fd, sizeof(fd), "%d", tell_fd);
-		(void)fcntl(tell_fd, F_SETFD, 0);
+		(void)snprintf(fd, sizeof(fd), "%d", report_fd);
+		(void)fcntl(report_fd, F_SETFD, 0);
 		(void)execl("/proc/self/exe", "target", name, fd, NULL);
 		_exit(3);
 	}
 	if (mode == UNHOOK) {
 		(void)sigaction(HOOK_SIGNAL, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
-		(void)!write(tell_fd, "u", 1);
+		(void)!write(report_fd, "u", 1);
 		return;
 	}
 	if (mode == HALF) { /* connects, sends nothing */
@@ -148,7 +148,7 @@ static void handler(int signal, siginfo_t *info, void *context)
 	if (mode)
 		answer_once();
 	if (mode == LINGER)
-		(void)!write(tell_fd, "d", 1);
+		(void)!write(report_fd, "d", 1);
 	errno = e;
 }
 
@@ -159,7 +159,7 @@ static void stay(const char *word)
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	(void)sigaction(HOOK_SIGNAL, &action, NULL);
-	(void)!write(tell_fd, word, 1);
+	(void)!write(report_fd, word, 1);
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL); /* an exec in a handler leaves it blocked */
 	for (;;)
@@ -175,7 +175,7 @@ static void start(struct target *t, int how)
 	t->pid = fork();
 	if (!t->pid) {
 		mode = how;
-		tell_fd = pipe_fds[1];
+		report_fd = pipe_fds[1];
 		stay("r");
 	}
 	close(pipe_fds[1]);
@@ -716,7 +716,7 @@ int main(int argc, char **argv)
 	if (argc == 3 && !strcmp(argv[0], "target")) {
 		(void)snprintf(name, sizeof(name), "%s", argv[1]);
 		name_socket();
-		tell_fd = atoi(argv[2]); /* ours, from before the exec */
+		report_fd = atoi(argv[2]); /* ours, from before the exec */
 		mode = ANSWER;
 		stay("x");
 	}

@@ -880,7 +880,7 @@ static bool may_have_namespaces(void)
 	return waitpid(pid, &status, 0) == pid && status == 0;
 }
 
-/* first: pid 1 there, a process that somebody could be taken for; second: the peer. */
+/* first: pid 1 there, a process that others could be taken for; second: the peer. */
 static pid_t start_in_namespace(struct peer *p)
 {
 	int pids[2], go[2], done[2];

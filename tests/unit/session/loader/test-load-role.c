@@ -297,7 +297,7 @@ static void test_in_place(void **state)
 	call.request_len = 5;
 	load_role.serve(kept, &call);
 	assert_int_equal(call.answer_len, 0);
-	test_kept = kept; /* as in its process, for as long as that lives */
+	test_kept = kept; /* as in its process, for as long as that runs */
 }
 
 /* A module that does not fit into the window of pw-parse. */

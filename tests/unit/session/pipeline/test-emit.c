@@ -1,4 +1,4 @@
-/* test-emit.c - what the trace says of processes and threads before each sample: lives of one pid
+/* test-emit.c - what the trace says of processes and threads before each sample: incarnations of one pid
  * that take turns, renames, samples that had to wait. */
 #include <time.h>
 
@@ -68,12 +68,12 @@ static void sample(struct fixture *f, uint32_t pid, uint32_t tid, uint64_t time)
 	emit(f, &o);
 }
 
-/* The packets: "pid=name#life" of a process (lives numbered a, b, ... as they are met), "tid:name"
+/* The packets: "pid=name#incarnation" of a process (incarnations numbered a, b, ... as they are met), "tid:name"
  * of a thread, the time of a sample. */
 static void assert_packets(struct fixture *f, const char *expected)
 {
 	char all[1024] = "";
-	uint64_t lives[26] = {0};
+	uint64_t seen[26] = {0};
 	Pb__Trace *trace;
 	const void *data;
 	size_t len, n = 0;
@@ -87,13 +87,13 @@ static void assert_packets(struct fixture *f, const char *expected)
 		for (size_t k = 0; packet->process_tree && k < packet->process_tree->n_processes;
 		     k++) {
 			const Pb__ProcessTree__Process *p = packet->process_tree->processes[k];
-			unsigned life = 0;
+			unsigned number = 0;
 
-			while (lives[life] && lives[life] != p->perfwind_life)
-				life++;
-			lives[life] = p->perfwind_life;
+			while (seen[number] && seen[number] != p->perfwind_incarnation)
+				number++;
+			seen[number] = p->perfwind_incarnation;
 			n += (size_t)snprintf(all + n, sizeof(all) - n, "%d=%s#%c%.*s ", p->pid,
-					      p->cmdline[0], 'a' + (int)life,
+					      p->cmdline[0], 'a' + (int)number,
 					      (int)p->perfwind_cgroup.len,
 					      (const char *)p->perfwind_cgroup.data);
 		}
@@ -134,7 +134,7 @@ static void named_once(void **state)
 	fixture_deinit(&f);
 }
 
-static void told_again_in_another_cgroup(void **state)
+static void named_again_in_another_cgroup(void **state)
 {
 	struct outcome late;
 	struct fixture f;
@@ -160,7 +160,7 @@ static void told_again_in_another_cgroup(void **state)
 	fixture_deinit(&f);
 }
 
-static void late_samples_of_an_earlier_life(void **state)
+static void late_samples_of_an_earlier_incarnation(void **state)
 {
 	struct outcome first, second, third;
 	struct fixture f;
@@ -219,7 +219,7 @@ static void late_samples_from_before_a_rename(void **state)
 	fixture_deinit(&f);
 }
 
-/* What /proc tells of a thread after it was written without a name. */
+/* What /proc shows of a thread after it was written without a name. */
 static void names_learned_late(void **state)
 {
 	struct process_thread *thread;
@@ -253,7 +253,7 @@ static void evicted_and_back(void **state)
 }
 
 /* A sink that has lost packets: defaults, names and threads come again before the next sample. */
-static void told_again(void **state)
+static void named_again(void **state)
 {
 	struct fixture f;
 
@@ -275,7 +275,7 @@ static void told_again(void **state)
 	fixture_deinit(&f);
 }
 
-/* No kernel tells such a frame, but a file may: it is one like any other, and no free place of a cache. */
+/* No kernel writes such a frame, but a file may: it is one like any other, and no free place of a cache. */
 static void kernel_address_of_0(void **state)
 {
 	struct outcome *o = calloc(1, sizeof(*o) + sizeof(o->frames[0]));
@@ -301,12 +301,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(named_once),
-		cmocka_unit_test(told_again_in_another_cgroup),
-		cmocka_unit_test(late_samples_of_an_earlier_life),
+		cmocka_unit_test(named_again_in_another_cgroup),
+		cmocka_unit_test(late_samples_of_an_earlier_incarnation),
 		cmocka_unit_test(late_samples_from_before_a_rename),
 		cmocka_unit_test(names_learned_late),
 		cmocka_unit_test(evicted_and_back),
-		cmocka_unit_test(told_again),
+		cmocka_unit_test(named_again),
 		cmocka_unit_test(kernel_address_of_0),
 	};
 

@@ -70,7 +70,7 @@ static void test_asked_once(void **state)
 	assert_true(answered(p, -EACCES)); /* the mappings will come from it, or it is given up */
 	assert_true(p->consent_asked);
 	assert_int_equal(rd.n_asked, 1);
-	assert_false(answered(p, -EACCES)); /* the same life */
+	assert_false(answered(p, -EACCES)); /* the same exec generation */
 	assert_int_equal(counts().asked, 1);
 	assert_int_equal(counts().unanswered, 0);
 	tick_until(&rd.counts.unanswered);
@@ -110,7 +110,7 @@ static void test_not_needed(void **state)
 static void test_no_hook(void **state)
 {
 	struct process *p;
-	uint64_t told = 0;
+	uint64_t noted = 0;
 
 	(void)state;
 	start_target(false);
@@ -118,16 +118,16 @@ static void test_no_hook(void **state)
 	assert_false(answered(p, -EACCES));
 	assert_int_equal(rd.n_asked, 1);
 	assert_int_equal(n_notes, 0);
-	for (int i = 0; i < 20000 && !told; i++) {
+	for (int i = 0; i < 20000 && !noted; i++) {
 		(void)usleep(1000);
 		assert_int_equal(scope_tick(&rd), 0);
-		told = (uint64_t)n_notes;
+		noted = (uint64_t)n_notes;
 	}
 	assert_int_equal(n_notes, 1);
 	assert_non_null(strstr(notes, "perfwind run"));
 	assert_int_equal(rd.n_asked, 0);
 	assert_int_equal(counts().asked, 0);
-	p->consent_asked = false; /* as another life */
+	p->consent_asked = false; /* as another exec generation */
 	assert_false(answered(p, -EACCES));
 	for (int i = 0; i < 20000 && rd.n_asked; i++) {
 		(void)usleep(1000);

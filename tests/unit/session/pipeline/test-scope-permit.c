@@ -106,7 +106,7 @@ static void test_gone(void **state)
 	assert_int_equal(sampled(&rd, &late, 600), SKIP_NOT_ALLOWED); /* not seen before */
 }
 
-/* What it gave holds for its life, whatever its user; and only where consent does. */
+/* What it gave holds until its exec or end, whatever its user; and only where consent does. */
 static void test_consented(void **state)
 {
 	struct scope rd = scope();

@@ -90,7 +90,7 @@ static void test_kernel_threads(void **state)
 	rd.options.frames &= FRAMES_USER;
 	assert_int_equal(scope_skips_sample(&rd, &p, &kernel), SKIP_NOT_IN_SCOPE);
 	assert_int_equal(scope_skips_sample(&rd, &p, &user_sample), SKIP_NONE);
-	rd.options.by_callchain = true; /* the chain tells, there are no registers */
+	rd.options.by_callchain = true; /* the callchain shows it, there are no registers */
 	assert_int_equal(scope_skips_sample(&rd, &p, &kernel), SKIP_NOT_IN_SCOPE);
 	assert_int_equal(scope_skips_sample(&rd, &p, &user), SKIP_NONE);
 	rd.options.frames &= FRAMES_KERNEL; /* counters only: of everybody */

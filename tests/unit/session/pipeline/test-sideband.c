@@ -51,7 +51,7 @@ static void apply_mmap(struct fixture *f, uint32_t type, uint32_t pid, uint64_t 
 	assert_int_equal(sideband_apply(f->processes, &e), 0);
 }
 
-static void test_life(void **state)
+static void test_life_cycle(void **state)
 {
 	struct fixture *f = *state;
 	const struct record_event comm = {
@@ -98,7 +98,7 @@ static void test_others(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_life, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_life_cycle, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_mappings, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_others, setup, teardown),
 	};

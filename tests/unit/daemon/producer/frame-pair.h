@@ -1,4 +1,4 @@
-/* pair.h - a socket pair: our end is a frame stream, the other end is what a test makes of it. */
+/* frame-pair.h - a socket pair: our end is a frame stream, the other end is what a test makes of it. */
 #pragma once
 
 #include <fcntl.h>

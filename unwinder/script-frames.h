@@ -1,4 +1,4 @@
-/* script.h - the functions of an interpreter in place of its evaluation loop's frames: the common part.  Private to
+/* script-frames.h - the functions of an interpreter in place of its evaluation loop's frames: the common part.  Private to
  * unwinder/.  Thread: the engine's.
  *
  *   native-script.c   the memory of the process, the proof of what was read from it, the new list of frames
@@ -56,8 +56,8 @@ struct native_script {
 	uint32_t n;
 };
 
-/* How long what was read of an object that may move holds, ns, which was the same since @since up to @read_at: a part of that
- * time, as each reading is a round trip to a helper process. */
+/* How long (ns) a reading of an object that may move stays valid: a part of the time from @since to @read_at, during which the
+ * object was the same.  Each reading is a round trip to a helper process. */
 static inline uint64_t script_fresh(uint64_t since, uint64_t read_at)
 {
 	enum { LEAST_NS = 20000000, PART = 4 };

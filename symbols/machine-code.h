@@ -1,4 +1,4 @@
-/* code.h - machine code of an image, as text.  Thread: any.
+/* machine-code.h - machine code of an image, as text.  Thread: any.
  * The disassembler is libcapstone, loaded at run time; without it code is read and there is no text for it. */
 #pragma once
 
@@ -15,9 +15,6 @@ enum { UW_CODE_MAX = 4 << 20 };
 /* Reads @len bytes (at most UW_CODE_MAX) at the virtual address @vaddr of the image; fewer where its segment ends.
  * -ENOEXEC: no such image; -EBADMSG: damaged, or nothing is there. */
 int uw_code_load(struct uw_source *source, uint64_t vaddr, uint64_t len, struct uw_code *ret_code);
-/* The same out of the jitdump @fd: the function that was at the address @vaddr, whole (at most UW_CODE_MAX); of several the last
- * one.  -ENOENT: none; -EBADMSG: no jitdump. */
-int uw_code_load_jit(int fd, uint64_t vaddr, struct uw_code *ret_code);
 void uw_code_deinit(struct uw_code *code);
 
 struct uw_instruction {

@@ -1,40 +1,41 @@
-/* test-profile-life.c - which process and which name each sample gets: execs, pid reuse, renames,
- * lives that take turns, names that come too late, and several producers. */
+/* test-profile-incarnation.c - which process and which name each sample gets: execs, pid reuse, renames,
+ * incarnations that take turns, names that come too late, and several producers. */
 #include "profile/profile.h"
 #include "tests/unit/cmocka.h"
 #include "tests/unit/profile/build.h"
 
 enum { OURS = 3, OTHER = 4 }; /* sequences */
 
-struct told {
+struct written {
 	uint32_t sequence;
 	uint32_t pid;
-	uint64_t life; /* 0: not recorded */
+	uint64_t incarnation; /* 0: not recorded */
 	const char *args[4];
 	bool is_comm;
 };
 
-static void put_process(struct buffer *trace, const char *cgroup, const struct told *told)
+static void put_process(struct buffer *trace, const char *cgroup, const struct written *entry)
 {
 	struct buffer packet = {0}, tree = {0}, process = {0};
 
-	put_number(&process, 1, told->pid);
+	put_number(&process, 1, entry->pid);
 	put_number(&process, 2, 1);
-	for (size_t i = 0; told->args[i]; i++)
-		put_text(&process, 3, told->args[i]);
-	if (told->is_comm)
+	for (size_t i = 0; entry->args[i]; i++)
+		put_text(&process, 3, entry->args[i]);
+	if (entry->is_comm)
 		put_number(&process, 9, 1);
-	if (told->life)
-		put_number(&process, 60001, told->life);
+	if (entry->incarnation)
+		put_number(&process, 60001, entry->incarnation);
 	if (cgroup)
 		put_text(&process, 60002, cgroup);
 	put_message(&tree, 1, &process);
 	put_message(&packet, 2, &tree);
-	if (told->sequence)
-		put_number(&packet, 10, told->sequence);
+	if (entry->sequence)
+		put_number(&packet, 10, entry->sequence);
 	put_message(trace, 1, &packet);
 }
-#define PROCESS_IN(trace, cgroup, ...) put_process((trace), (cgroup), &(struct told){__VA_ARGS__})
+#define PROCESS_IN(trace, cgroup, ...) \
+	put_process((trace), (cgroup), &(struct written){__VA_ARGS__})
 #define PROCESS(trace, ...) PROCESS_IN((trace), NULL, __VA_ARGS__)
 
 static void put_thread(struct buffer *trace, uint32_t sequence, uint32_t pid, uint32_t tid,
@@ -135,7 +136,7 @@ static void names_are_base_names(void **state)
 }
 
 /* sh -c 'work; exec ./qsort': its command line is known some samples after its comm. */
-static void exec_is_another_life(void **state)
+static void exec_is_another_incarnation(void **state)
 {
 	struct buffer trace = {0};
 	struct profile p;
@@ -152,7 +153,7 @@ static void exec_is_another_life(void **state)
 	PROCESS(&trace, OURS, 40, 6, {"./qsort"}, false);
 	sample(&trace, OURS, 40, 40);
 	p = parse(&trace);
-	/* One life has one name, the last it got. */
+	/* One incarnation has one name, the last it got. */
 	assert_names(&p, "sh/sh sh/sh qsort/qsort-by-comm qsort/qsort-by-comm");
 	assert_int_equal(p.n_processes, 2);
 	assert_int_equal(profile_sample_process(&p, &p.samples[0]),
@@ -163,7 +164,7 @@ static void exec_is_another_life(void **state)
 }
 
 /* Samples that had to wait are of an incarnation before the last; threads' names stay with their incarnation. */
-static void lives_take_turns(void **state)
+static void incarnations_take_turns(void **state)
 {
 	struct buffer trace = {0};
 	struct profile p;
@@ -190,7 +191,7 @@ static void lives_take_turns(void **state)
 	profile_deinit(&p);
 }
 
-/* The same name again is another process all the same, where lives are numbered. */
+/* The same name again is another process all the same, where incarnations are numbered. */
 static void reuse_with_the_same_name(void **state)
 {
 	struct buffer trace = {0};
@@ -257,8 +258,8 @@ static void names_that_come_late(void **state)
 	profile_deinit(&p);
 }
 
-/* Without numbers, another name behind samples is another incarnation; its threads keep the names nobody
- * tells again. */
+/* Without numbers, another name behind samples is another incarnation; its threads keep the names that no
+ * packet repeats. */
 static void stock_renames(void **state)
 {
 	struct buffer trace = {0};
@@ -308,7 +309,7 @@ static void sessions_side_by_side(void **state)
 	profile_deinit(&p);
 }
 
-static void cgroups_are_of_lives(void **state)
+static void cgroups_are_of_incarnations(void **state)
 {
 	struct buffer trace = {0};
 	char many[5000];
@@ -317,15 +318,15 @@ static void cgroups_are_of_lives(void **state)
 	(void)state;
 	memset(many, 'x', sizeof(many) - 1);
 	many[sizeof(many) - 1] = 0;
-	PROCESS_IN(&trace, "/a", .sequence = OURS, .pid = 7, .life = 1, .args = {"sh"});
+	PROCESS_IN(&trace, "/a", .sequence = OURS, .pid = 7, .incarnation = 1, .args = {"sh"});
 	sample(&trace, OURS, 7, 7);
-	PROCESS_IN(&trace, "/b", .sequence = OURS, .pid = 7, .life = 2, .args = {"cc"});
+	PROCESS_IN(&trace, "/b", .sequence = OURS, .pid = 7, .incarnation = 2, .args = {"cc"});
 	sample(&trace, OURS, 7, 7);
 	/* written again without it, as by a writer that has forgotten it */
-	PROCESS(&trace, .sequence = OURS, .pid = 7, .life = 1, .args = {"sh"});
-	PROCESS(&trace, .sequence = OURS, .pid = 8, .life = 3, .args = {"ld"});
-	PROCESS_IN(&trace, "", .sequence = OURS, .pid = 9, .life = 4, .args = {"as"});
-	PROCESS_IN(&trace, many, .sequence = OURS, .pid = 10, .life = 5, .args = {"ar"});
+	PROCESS(&trace, .sequence = OURS, .pid = 7, .incarnation = 1, .args = {"sh"});
+	PROCESS(&trace, .sequence = OURS, .pid = 8, .incarnation = 3, .args = {"ld"});
+	PROCESS_IN(&trace, "", .sequence = OURS, .pid = 9, .incarnation = 4, .args = {"as"});
+	PROCESS_IN(&trace, many, .sequence = OURS, .pid = 10, .incarnation = 5, .args = {"ar"});
 	p = parse(&trace);
 	assert_string_equal(string_table_text(&p.strings, process_named(&p, "sh")->cgroup), "/a");
 	assert_string_equal(string_table_text(&p.strings, process_named(&p, "cc")->cgroup), "/b");
@@ -339,11 +340,15 @@ static void cgroups_are_of_lives(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names_are_base_names), cmocka_unit_test(exec_is_another_life),
-		cmocka_unit_test(lives_take_turns),	cmocka_unit_test(reuse_with_the_same_name),
-		cmocka_unit_test(threads_are_renamed),	cmocka_unit_test(names_that_come_late),
-		cmocka_unit_test(stock_renames),	cmocka_unit_test(sessions_side_by_side),
-		cmocka_unit_test(cgroups_are_of_lives),
+		cmocka_unit_test(names_are_base_names),
+		cmocka_unit_test(exec_is_another_incarnation),
+		cmocka_unit_test(incarnations_take_turns),
+		cmocka_unit_test(reuse_with_the_same_name),
+		cmocka_unit_test(threads_are_renamed),
+		cmocka_unit_test(names_that_come_late),
+		cmocka_unit_test(stock_renames),
+		cmocka_unit_test(sessions_side_by_side),
+		cmocka_unit_test(cgroups_are_of_incarnations),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* test-mark.c - the packets around a file, byte by byte, and what is counted between them. */
-#include "trace/mark.h"
+/* test-file-mark.c - the packets around a file, byte by byte, and what is counted between them. */
+#include "trace/file-mark.h"
 #include "tests/unit/cmocka.h"
 #include "tests/unit/profile/build.h"
 
@@ -90,20 +90,20 @@ static void test_packets(void **state)
 
 	(void)state;
 	assert_int_equal(sink_memory_new(&sink), 0);
-	assert_int_equal(mark_begin(sink, 1300, false), 0);
+	assert_int_equal(file_mark_begin(sink, 1300, false), 0);
 	check(sink, "\n\011\212\246\035\005\042\003\010\224\012", 11);
-	assert_int_equal(mark_begin(sink, 0, false), 0);
+	assert_int_equal(file_mark_begin(sink, 0, false), 0);
 	check(sink, "\n\006\212\246\035\002\042\000", 8);
-	assert_int_equal(mark_end(sink, &count, false), 0);
+	assert_int_equal(file_mark_end(sink, &count, false), 0);
 	check(sink, "\n\013\212\246\035\007\052\005\010\254\002\020\002", 13);
-	assert_int_equal(mark_end(sink, &count, true), 0);
+	assert_int_equal(file_mark_end(sink, &count, true), 0);
 	check(sink, "\n\015\212\246\035\011\052\007\010\254\002\020\002\030\001", 15);
 	/* The largest of both, deflated one by one: a zlib stream is 11 bytes longer at most, and
 	 * its heads take 8. */
-	assert_int_equal(mark_begin(sink, UINT32_MAX, true), 0);
-	assert_int_equal(mark_end(sink, &most, true), 0);
+	assert_int_equal(file_mark_begin(sink, UINT32_MAX, true), 0);
+	assert_int_equal(file_mark_end(sink, &most, true), 0);
 	(void)sink_memory_data(sink, &n);
-	assert_true(n + 2 * (11 + 8) <= MARK_BYTES);
+	assert_true(n + 2 * (11 + 8) <= FILE_MARK_BYTES);
 	sink_free(sink);
 }
 

@@ -1,4 +1,4 @@
-/* script.h - the name of a function of an interpreter, as its process has it.  Private to symbols/.  Thread: loader. */
+/* script-text.h - the name of a function of an interpreter, as its process has it.  Private to symbols/.  Thread: loader. */
 #pragma once
 
 #include "symbols/vm-memory.h"

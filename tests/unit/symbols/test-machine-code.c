@@ -1,4 +1,4 @@
-/* test-code.c - machine code as text: instructions stated by hand, bytes that are none, code of this program. */
+/* test-machine-code.c - machine code as text: instructions stated by hand, bytes that are none, code of this program. */
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "symbols/code.h"
+#include "symbols/machine-code.h"
 #include "tests/unit/cmocka.h"
 
 struct listing {

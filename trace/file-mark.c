@@ -1,8 +1,8 @@
-/* mark.c - see mark.h; and sink_count_add(), which counts for the end mark.
+/* file-mark.c - see file-mark.h; and sink_count_add(), which counts for the end mark.
  *
  * Samples are counted where packets are handed on (a deflated chunk, a plain buffer), not where they
  * are made, so the count is right for what a full disk has left and for packets of a daemon. */
-#include "trace/mark.h"
+#include "trace/file-mark.h"
 
 #include <errno.h>
 
@@ -46,7 +46,7 @@ void sink_count_add(struct sink_count *count, const void *data, size_t len)
 static int put(struct sink *sink, Pb__PerfwindStats *message)
 {
 	Pb__TracePacket packet = PB__TRACE_PACKET__INIT;
-	uint8_t bytes[MARK_BYTES / 2], *p;
+	uint8_t bytes[FILE_MARK_BYTES / 2], *p;
 	size_t len;
 	int r;
 
@@ -60,7 +60,7 @@ static int put(struct sink *sink, Pb__PerfwindStats *message)
 	return r < 0 ? trace(r) : 0;
 }
 
-int mark_begin(struct sink *sink, uint32_t behind_ms, bool latest_only)
+int file_mark_begin(struct sink *sink, uint32_t behind_ms, bool latest_only)
 {
 	Pb__PerfwindStats message = PB__PERFWIND_STATS__INIT;
 	Pb__PerfwindStats__Begin begin = PB__PERFWIND_STATS__BEGIN__INIT;
@@ -72,7 +72,7 @@ int mark_begin(struct sink *sink, uint32_t behind_ms, bool latest_only)
 	return put(sink, &message);
 }
 
-int mark_end(struct sink *sink, const struct sink_count *count, bool full)
+int file_mark_end(struct sink *sink, const struct sink_count *count, bool full)
 {
 	Pb__PerfwindStats message = PB__PERFWIND_STATS__INIT;
 	Pb__PerfwindStats__End end = PB__PERFWIND_STATS__END__INIT;

@@ -1,4 +1,4 @@
-/* test-own-rights.c - when the daemon is asked, what is held back until that is known, and the system
+/* test-own-session.c - when the daemon is asked, what is held back until that is known, and the system
  * calls that are left. */
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "cli/own-rights.h"
+#include "cli/own-session.h"
 #include "base/log.h"
 #include "tests/unit/cli/daemon-fixture.h"
 #include "tests/unit/session/rights-fixture.h"
@@ -18,41 +18,41 @@ static void play(struct control_stream *s)
 	(void)s;
 }
 
-/* Only what rights are missing for, and only where somebody can be asked. */
+/* Only for missing privileges, and only where a daemon runs. */
 static void test_refused(void **state)
 {
-	struct own_rights own = {.may_ask = true, .socket = "/nowhere/control.sock"};
+	struct own_session own = {.may_ask = true, .socket = "/nowhere/control.sock"};
 	struct fake_daemon fake;
 
 	(void)state;
-	assert_int_equal(own_rights_refused(&own, -EACCES), -EACCES);
+	assert_int_equal(own_session_refused(&own, -EACCES), -EACCES);
 	assert_string_equal(own.lacks, "cannot record: Permission denied");
 	fake_daemon_start(&fake, play);
-	own = (struct own_rights){.may_ask = true, .socket = fake.path, .lacks = "a reason"};
-	assert_int_equal(own_rights_refused(&own, -EACCES), OWN_ASK);
-	assert_int_equal(own_rights_refused(&own, -EPERM), OWN_ASK);
-	assert_int_equal(own_rights_refused(&own, -ENOSYS), OWN_ASK);
+	own = (struct own_session){.may_ask = true, .socket = fake.path, .lacks = "a reason"};
+	assert_int_equal(own_session_refused(&own, -EACCES), OWN_ASK);
+	assert_int_equal(own_session_refused(&own, -EPERM), OWN_ASK);
+	assert_int_equal(own_session_refused(&own, -ENOSYS), OWN_ASK);
 	assert_string_equal(own.lacks, "a reason");
-	assert_int_equal(own_rights_refused(&own, -ESRCH), -ESRCH);
+	assert_int_equal(own_session_refused(&own, -ESRCH), -ESRCH);
 	own.may_ask = false;
-	assert_int_equal(own_rights_refused(&own, -EACCES), -EACCES);
+	assert_int_equal(own_session_refused(&own, -EACCES), -EACCES);
 	fake_daemon_end(&fake);
 }
 
 static void test_enough(void **state)
 {
-	struct own_rights own = {.may_ask = true, .socket = "/nowhere/control.sock"};
+	struct own_session own = {.may_ask = true, .socket = "/nowhere/control.sock"};
 	struct fake_daemon fake;
 
 	(void)state;
-	assert_int_equal(own_rights_enough(&own, true), 0);
+	assert_int_equal(own_session_enough(&own, true), 0);
 	fake_daemon_start(&fake, play);
 	own.socket = fake.path;
-	assert_int_equal(own_rights_enough(&own, false), 0);
-	assert_int_equal(own_rights_enough(&own, true), OWN_ASK_FOR_KERNEL);
+	assert_int_equal(own_session_enough(&own, false), 0);
+	assert_int_equal(own_session_enough(&own, true), OWN_ASK_FOR_KERNEL);
 	assert_non_null(strstr(own.lacks, "kernel"));
 	own.may_ask = false;
-	assert_int_equal(own_rights_enough(&own, true), 0);
+	assert_int_equal(own_session_enough(&own, true), 0);
 	fake_daemon_end(&fake);
 }
 
@@ -86,36 +86,36 @@ static void end(char text[static 8192])
 
 static void test_held_back(void **state)
 {
-	struct own_rights own = {0};
+	struct own_session own = {0};
 	char text[8192];
 
 	(void)state;
 	log_level = LOG_LEVEL_NORMAL;
 	begin();
-	own_rights_noted(&own, NULL, "first");
-	own_rights_noted(&own, NULL, "second");
+	own_session_noted(&own, NULL, "first");
+	own_session_noted(&own, NULL, "second");
 	end(text);
 	assert_string_equal(text, "");
 	begin();
-	own_rights_sure(&own);
-	own_rights_noted(&own, NULL, "third");
-	own_rights_noted(&own, NULL, "third");
-	own_rights_noted(&own, NULL, "second");
-	own_rights_sure(&own); /* nothing twice */
+	own_session_sure(&own);
+	own_session_noted(&own, NULL, "third");
+	own_session_noted(&own, NULL, "third");
+	own_session_noted(&own, NULL, "second");
+	own_session_sure(&own); /* nothing twice */
 	end(text);
 	log_level = LOG_LEVEL_QUIET;
 	assert_string_equal(text, "perfwind: first\nperfwind: second\nperfwind: third\n");
 	/* More than there is room for is reported at once. */
-	own = (struct own_rights){0};
+	own = (struct own_session){0};
 	log_level = LOG_LEVEL_NORMAL;
 	begin();
 	for (int i = 0; i <= OWN_LINES; i++) {
 		char line[32];
 
 		(void)snprintf(line, sizeof(line), i == OWN_LINES ? "too many" : "held %d", i);
-		own_rights_noted(&own, NULL, line);
-		own_rights_noted(&own, NULL,
-				 i < OWN_LINES ? line : "held 0"); /* equal lines are one */
+		own_session_noted(&own, NULL, line);
+		own_session_noted(&own, NULL,
+				  i < OWN_LINES ? line : "held 0"); /* equal lines are one */
 	}
 	end(text);
 	log_level = LOG_LEVEL_QUIET;
@@ -140,16 +140,16 @@ static void test_limits(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct own_rights own = {0};
+		struct own_session own = {0};
 		char text[8192];
 
 		log_level = cases[i].level;
 		begin();
-		own_rights_noted(&own, "no kernel frames", "a kernel line");
-		own_rights_noted(&own, NULL, "other");
+		own_session_noted(&own, "no kernel frames", "a kernel line");
+		own_session_noted(&own, NULL, "other");
 		if (cases[i].second)
-			own_rights_noted(&own, "small rings", "a line of rings");
-		own_rights_sure(&own);
+			own_session_noted(&own, "small rings", "a line of rings");
+		own_session_sure(&own);
 		end(text);
 		log_level = LOG_LEVEL_QUIET;
 		assert_string_equal(text, cases[i].expected);
@@ -179,7 +179,7 @@ static void test_limits_as_before(void **state)
 		{LOG_LEVEL_NORMAL, NULL,
 		 "perfwind: limits as before (perfwind doctor)\nperfwind: other\n"},
 	};
-	char folder[] = "/tmp/test-own-rights-XXXXXX", path[64];
+	char folder[] = "/tmp/test-own-session-XXXXXX", path[64];
 
 	(void)state;
 	assert_non_null(mkdtemp(folder));
@@ -187,23 +187,23 @@ static void test_limits_as_before(void **state)
 	assert_int_equal(unsetenv("PERFWIND_NOTES"), 0);
 	(void)snprintf(path, sizeof(path), "%s/perfwind/limits", folder);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct own_rights own = {0};
+		struct own_session own = {0};
 		char text[8192];
 
 		log_level = cases[i].level;
 		begin();
-		own_rights_noted(&own, "no kernel frames", "a kernel line");
-		own_rights_noted(&own, NULL, "other");
+		own_session_noted(&own, "no kernel frames", "a kernel line");
+		own_session_noted(&own, NULL, "other");
 		if (cases[i].rings)
-			own_rights_noted(&own, "small rings", cases[i].rings);
-		own_rights_sure(&own);
+			own_session_noted(&own, "small rings", cases[i].rings);
+		own_session_sure(&own);
 		end(text);
 		log_level = LOG_LEVEL_QUIET;
 		assert_string_equal(text, cases[i].expected);
 	}
 	/* a damaged file knows nothing; it is replaced */
 	for (int i = 0; i < 2; i++) {
-		struct own_rights own = {0};
+		struct own_session own = {0};
 		char text[8192];
 
 		if (!i) {
@@ -217,8 +217,8 @@ static void test_limits_as_before(void **state)
 		}
 		log_level = LOG_LEVEL_NORMAL;
 		begin();
-		own_rights_noted(&own, "no kernel frames", "a kernel line");
-		own_rights_sure(&own);
+		own_session_noted(&own, "no kernel frames", "a kernel line");
+		own_session_sure(&own);
 		end(text);
 		log_level = LOG_LEVEL_QUIET;
 		assert_string_equal(text, i ? "perfwind: limits as before (perfwind doctor)\n"
@@ -239,7 +239,7 @@ static int filter(void)
 	char text[8192], *const argv[] = {(char *)(uintptr_t) "true", NULL};
 
 	begin();
-	own_rights_give_up(&none, false);
+	own_session_give_up(&none, false);
 	end(text);
 	EXPECT(!*text);
 	EXPECT(prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 2);
@@ -248,13 +248,13 @@ static int filter(void)
 	return 0;
 }
 
-static int filter_told(void)
+static int filter_reported(void)
 {
 	char text[8192], *const argv[] = {(char *)(uintptr_t) "true", NULL};
 
 	log_level = LOG_LEVEL_VERBOSE;
 	begin();
-	own_rights_give_up(&none, false);
+	own_session_give_up(&none, false);
 	EXPECT(execve("/bin/true", argv, NULL) < 0 && errno == EPERM);
 	end(text);
 	EXPECT(strstr(text, "perfwind: system calls are filtered\n"));
@@ -278,11 +278,11 @@ static int filter_refused(void)
 	EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
 	log_level = LOG_LEVEL_NORMAL;
 	begin();
-	own_rights_give_up(&none, false);
+	own_session_give_up(&none, false);
 	end(quiet);
 	log_level = LOG_LEVEL_VERBOSE;
 	begin();
-	own_rights_give_up(&none, false);
+	own_session_give_up(&none, false);
 	end(verbose);
 	EXPECT(!*quiet);
 	EXPECT(strstr(verbose, "the filter of system calls cannot be loaded: Invalid argument\n"));
@@ -291,7 +291,7 @@ static int filter_refused(void)
 }
 
 CHILD(filter)
-CHILD(filter_told)
+CHILD(filter_reported)
 CHILD(filter_refused)
 
 int main(void)
@@ -300,7 +300,7 @@ int main(void)
 		cmocka_unit_test(test_refused),		 cmocka_unit_test(test_enough),
 		cmocka_unit_test(test_held_back),	 cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_limits_as_before), cmocka_unit_test(test_filter),
-		cmocka_unit_test(test_filter_told),	 cmocka_unit_test(test_filter_refused),
+		cmocka_unit_test(test_filter_reported),	 cmocka_unit_test(test_filter_refused),
 	};
 
 	(void)setenv("XDG_CACHE_HOME", "/dev/null", 1);

@@ -1,18 +1,18 @@
-/* own-rights.c - see own-rights.h. */
+/* own-session.c - see own-session.h. */
 #include <errno.h>
 #include <string.h>
 
 #include "cli/ask.h"
 #include "cli/known-limits.h"
-#include "cli/own-rights.h"
+#include "cli/own-session.h"
 #include "base/child.h"
 #include "base/error.h"
 #include "session/rights-filter.h"
 #include "session/rights.h"
 
-void own_rights_noted(void *arg, const char *brief, const char *line)
+void own_session_noted(void *arg, const char *brief, const char *line)
 {
-	struct own_rights *own = arg;
+	struct own_session *own = arg;
 	bool full = own->n_lines == ARRAY_SIZE(own->lines);
 
 	for (size_t i = 0; i < own->n_lines; i++)
@@ -27,7 +27,7 @@ void own_rights_noted(void *arg, const char *brief, const char *line)
 }
 
 /* Has a line before number @at the same brief form?  Rings of two sessions differ in size alone. */
-static bool is_earlier(const struct own_rights *own, size_t at)
+static bool is_earlier(const struct own_session *own, size_t at)
 {
 	for (size_t i = 0; i < at; i++)
 		if (own->briefs[i] && !strcmp(own->briefs[i], own->briefs[at]))
@@ -37,7 +37,7 @@ static bool is_earlier(const struct own_rights *own, size_t at)
 
 /* Limits that are the same at each recording by this user: one line for all, unless there is only one; a short line where
  * an earlier command has shown them. */
-static bool log_briefs(const struct own_rights *own)
+static bool log_briefs(const struct own_session *own)
 {
 	const char *limits[OWN_LINES];
 	char line[256];
@@ -61,7 +61,7 @@ static bool log_briefs(const struct own_rights *own)
 	return true;
 }
 
-void own_rights_sure(struct own_rights *own)
+void own_session_sure(struct own_session *own)
 {
 	bool brief;
 
@@ -75,12 +75,12 @@ void own_rights_sure(struct own_rights *own)
 }
 
 /* Could the daemon record, were it not for an option? */
-static bool not_asked(const struct own_rights *own)
+static bool not_asked(const struct own_session *own)
 {
 	return own->alone && ask_possible(own->socket);
 }
 
-int own_rights_refused(struct own_rights *own, int r)
+int own_session_refused(struct own_session *own, int r)
 {
 	if (!*own->lacks)
 		(void)snprintf(own->lacks, sizeof(own->lacks), "cannot record: %s", strerror(-r));
@@ -88,7 +88,7 @@ int own_rights_refused(struct own_rights *own, int r)
 	if ((r == -EACCES || r == -EPERM || r == -ENOSYS) && own->may_ask &&
 	    ask_possible(own->socket))
 		return OWN_ASK;
-	own_rights_sure(own);
+	own_session_sure(own);
 	if (not_asked(own))
 		log_error("%s; the daemon is not asked, as it has no %s", own->lacks, own->alone);
 	else
@@ -96,7 +96,7 @@ int own_rights_refused(struct own_rights *own, int r)
 	return r;
 }
 
-int own_rights_enough(struct own_rights *own, bool kernel_refused)
+int own_session_enough(struct own_session *own, bool kernel_refused)
 {
 	char line[128];
 
@@ -104,7 +104,7 @@ int own_rights_enough(struct own_rights *own, bool kernel_refused)
 		(void)snprintf(line, sizeof(line),
 			       "the daemon is not asked for kernel frames, as it has no %s",
 			       own->alone);
-		own_rights_noted(own, NULL, line);
+		own_session_noted(own, NULL, line);
 	}
 	if (!kernel_refused || !own->may_ask || !ask_possible(own->socket))
 		return 0;
@@ -112,7 +112,7 @@ int own_rights_enough(struct own_rights *own, bool kernel_refused)
 	return OWN_ASK_FOR_KERNEL;
 }
 
-void own_rights_give_up(const struct features *features, bool probes)
+void own_session_give_up(const struct features *features, bool probes)
 {
 	char error[256];
 

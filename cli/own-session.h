@@ -1,4 +1,4 @@
-/* own-rights.h - decides between a session of the user's own and the daemon.  Thread: main.
+/* own-session.h - decides between a session of the user's own and the daemon.  Thread: main.
  *
  *   permission denied ─────────────────► OWN_ASK             the daemon's session, or failure
  *   opened without kernel frames ──────► OWN_ASK_FOR_KERNEL  the daemon's session, else the own one
@@ -11,7 +11,7 @@
 enum { OWN_ASK = 1, OWN_ASK_FOR_KERNEL };
 enum { OWN_LINES = 16 };
 
-struct own_rights {
+struct own_session {
 	bool may_ask;	    /* false: never */
 	const char *socket; /* the daemon's */
 	const char *alone;  /* the option for which the daemon is not asked; NULL: none */
@@ -23,17 +23,17 @@ struct own_rights {
 	bool sure;
 };
 
-/* As session_options.noted; @own: a struct own_rights.  Equal lines, of several sessions, are one. */
-void own_rights_noted(void *own, const char *brief, const char *line);
+/* As session_options.noted; @own: a struct own_session.  Equal lines, of several sessions, are one. */
+void own_session_noted(void *own, const char *brief, const char *line);
 /* The own session records, or none: logs the messages that were held.  Two or more limits of the machine or user are one
  * line, and a short one once a command of this user has shown the same; with --verbose, in the trace and in `perfwind doctor`
  * each has its own. */
-void own_rights_sure(struct own_rights *own);
+void own_session_sure(struct own_session *own);
 /* Handles a failure @r (< 0), with a line in own->lacks or "".  Returns OWN_ASK, or logs the failure and returns @r. */
-int own_rights_refused(struct own_rights *own, int r);
+int own_session_refused(struct own_session *own, int r);
 /* Call with an open session.  A line states why the daemon is not asked (own->alone).  Returns 0, or OWN_ASK_FOR_KERNEL if kernel frames were refused (@kernel_refused). */
-int own_rights_enough(struct own_rights *own, bool kernel_refused);
+int own_session_enough(struct own_session *own, bool kernel_refused);
 /* Drops the capabilities that a session does not use, and denies the system calls that it never makes, in this process
  * and its helper processes.  Call after the command was forked, which keeps its privileges, and before the session is
  * created.  @probes: an event is a kprobe or uprobe.  Steps that the kernel refuses are skipped.  rights_settle_session() follows when the session runs. */
-void own_rights_give_up(const struct features *features, bool probes);
+void own_session_give_up(const struct features *features, bool probes);

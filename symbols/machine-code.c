@@ -1,4 +1,4 @@
-/* code.c - see code.h.
+/* machine-code.c - see machine-code.h.
  *
  * libcapstone is loaded at the first use: 84,000 relocations in its tables would cost each start of perfwind 0.4 ms and
  * 1.3 MiB. */
@@ -12,7 +12,7 @@
 #endif
 
 #include "base/error.h"
-#include "symbols/code.h"
+#include "symbols/machine-code.h"
 #include "symbols/elf.h"
 
 int uw_code_load(struct uw_source *source, uint64_t vaddr, uint64_t len, struct uw_code *ret)

@@ -1,4 +1,4 @@
-/* main.c - runs a fuzzer over its stored corpus, without libFuzzer: every finding stays a
+/* corpus-main.c - runs a fuzzer over its stored corpus, without libFuzzer: every finding stays a
  * regression test. The corpus is tests/fuzz/corpus/X for the program corpus-X (or the folder
  * given). */
 #include <dirent.h>
