@@ -102,6 +102,12 @@ bad=$(grep -hoE '(`make|"make) [a-z][a-z-]*/?' ./*.md tests/*.md Makefile | sed 
 	while read -r target; do grep -qE "^([a-z-]+ )*$target( [a-z-]+)*:" Makefile || echo "$target"; done)
 [ -z "$bad" ] && echo "ok make-targets" || echo "not ok make-targets: no rule:" $bad
 
+# Two documents are read in one go.
+bad=
+[ "$(wc -c <README.md)" -le 6500 ] && [ "$(wc -l <README.md)" -le 130 ] || bad="README.md"
+[ "$(wc -c <ARCHITECTURE.md)" -le 16384 ] || bad="$bad ARCHITECTURE.md"
+[ -z "$bad" ] && echo "ok document-sizes" || echo "not ok document-sizes: too long: $bad"
+
 # A path that a document names is there: a file, a folder, or a module without its ending.
 bad=$(for f in ./*.md docs/*.md tests/*.md; do
 	grep -oE '(`|\]\()[a-zA-Z.][a-zA-Z0-9_.-]*(/[a-zA-Z0-9_.-]+)+(`|\))' "$f" | tr -d '`()]' | sort -u | while read -r p; do
