@@ -152,8 +152,8 @@ void session_deep_learn(struct session *s, const struct outcome *o)
 	if (o->info.full_copy && beyond && o->info.stack_len == o->info.full_copy &&
 	    reads_soon(s, o->info.full_copy))
 		read_soon(s, o->info.cpu);
-	/* The next one may need more. */
-	if (o->info.full_copy && (beyond || o->stack_used > o->info.full_copy / 2))
+	/* The next one may need more than any copy holds. */
+	if (o->info.full_copy && (beyond || o->stack_used > ADAPT_MAX / 2))
 		session_want_program(s);
 	if (session_deep(s) && o->info.full_copy && !o->skipped && o->info.space)
 		deep_learn(session_deep(s), o->info.tid, o->stack_used, o->info.full_copy,

@@ -62,9 +62,12 @@ static uint64_t adapting_ring(const struct session *s, bool tasks)
 	const struct session_options *so = &s->options;
 	uint64_t wanted, share = (ring_budget(so) / max_u64(so->n_cpus, 1)) * 3 / 4;
 
-	if (tasks || so->stack_bytes || !so->frequency || so->engine == UW_ENGINE_FP ||
+	if (so->stack_bytes || !so->frequency || so->engine == UW_ENGINE_FP ||
 	    !(session_frames(s) & FRAMES_USER))
 		return 0;
+	/* 125 ms of the largest copies, which are those of the first second: a page of a ring takes a microsecond to make. */
+	if (tasks)
+		return so->waits ? 0 : round_up_power_of_two(so->frequency * ADAPT_MAX / 8 + 1);
 	wanted = round_up_power_of_two(so->frequency * ADAPT_MAX / 4 + 1);
 	while (wanted > share)
 		wanted /= 2;
