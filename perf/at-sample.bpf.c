@@ -148,6 +148,16 @@ static __always_inline void copy_stack(struct deep_table *table, const struct th
 	r->tid = t->tid;
 	/* They begin at a page, so no page of the stack's end is lost by a piece that crosses it. */
 	read_pieces(r, (u8 *)(r + 1), t->sp & -(u64)DEEP_PAGE, bytes);
+	/* The stack ends within the kernel's copy, and another mapping lies behind it.  A thread that main knows nothing of is
+	 * one without deep stacks then: main learns from copies that are full. */
+	if (*(volatile u32 *)&r->len <= (t->sp & (DEEP_PAGE - 1)) + table->room) {
+		u64 *entry = &table->threads[t->tid & (DEEP_THREADS - 1)];
+
+		if (*entry >> 32 != t->tid)
+			*entry = (u64)t->tid << 32;
+		bpf_ringbuf_discard(r, BPF_RB_NO_WAKEUP);
+		return;
+	}
 	bpf_ringbuf_submit(r, wake_up(*(volatile u32 *)&r->len, bytes));
 }
 

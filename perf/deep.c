@@ -133,7 +133,7 @@ void deep_learn(struct deep *d, uint32_t tid, uint64_t used, uint32_t room, bool
 		*t = (struct deep_thread){.tid = tid};
 	now = t->known ? t->class : d->first;
 	/* One that nearly fills its copies is about to grow beyond them. */
-	if (whole && used <= room / 2) {
+	if (whole && used <= room - room / 8) {
 		if ((!t->known || now) && ++t->calm >= DEEP_CALM)
 			set_class(d, t, 0);
 		return;

@@ -33,7 +33,7 @@ uint32_t adapt_count(struct adapt *adapt, uint64_t need)
 
 	adapt->samples++;
 	for (size_t i = 0; i < ADAPT_SIZES; i++) {
-		adapt->over[i] += need > sizes[i];
+		adapt->over[i] += need > sizes[i] - sizes[i] / 8;
 		if (sizes[i] == adapt->bytes)
 			enough = adapt->bytes == ADAPT_MAX || is_enough(adapt, i);
 	}

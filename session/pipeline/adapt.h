@@ -1,8 +1,8 @@
 /* adapt.h - the size of stack copies on one CPU, from what its stacks needed.  Thread: main.
  *
- * The smallest size that is enough for 99.9 % of the stacks.  Wider as soon as more than 0.1 % of ADAPT_FEW or more samples
- * went beyond it.  Narrower after ADAPT_MANY samples of which at most 0.1 % needed more; after each step back twice as
- * many are required. */
+ * The smallest size that is enough for 99.9 % of the stacks, with an eighth to spare: a thread that nearly fills its copies gets
+ * longer ones (perf/deep.h).  Wider as soon as more than 0.1 % of ADAPT_FEW or more samples went beyond it.  Narrower after ADAPT_MANY samples
+ * of which at most 0.1 % needed more; after each step back twice as many are required. */
 #pragma once
 
 #include "base/util.h"
@@ -20,8 +20,8 @@ struct adapt {
 	uint32_t bytes;	  /* the size to use; one of the sizes */
 	uint8_t stride;	  /* 1: all sizes; 2: 4, 16 and 64 KiB */
 	uint8_t patience; /* ADAPT_MANY << patience samples */
-	uint32_t samples,
-		over[ADAPT_SIZES]; /* since the last decision; samples that needed more than the size */
+	/* since the last decision; over: samples that needed more than 7/8 of the size */
+	uint32_t samples, over[ADAPT_SIZES];
 };
 
 /* A stack needed @need bytes of its copy, or more than there were.  Returns adapt->bytes. */
