@@ -191,10 +191,30 @@ static void note_replaced(struct import *im, const struct record_event *e)
 	(void)table_put(&im->replaced, file, 1);
 }
 
+/* `perf inject --jit` writes mappings of files that it made of a jitdump's code, with a generation that is not the file's (1;
+ * tools/perf/util/jitdump.c): jitted-PID-NUMBER.so. */
+static bool is_injected(const struct record_event *e)
+{
+	static const char digits[] = "0123456789";
+	const char *slash = strrchr(e->mmap.path, '/'), *name = slash ? slash + 1 : "";
+	size_t n;
+
+	if (e->mmap.generation != 1 || strncmp(name, "jitted-", 7) != 0)
+		return false;
+	n = strspn(name += 7, digits);
+	if (!n || name[n] != '-')
+		return false;
+	name += n + 1;
+	n = strspn(name, digits);
+	return n && !strcmp(name + n, ".so");
+}
+
 void import_file_id(struct import *im, struct record_event *e)
 {
 	const struct perfdata_build_id *id;
 
+	if (is_injected(e))
+		e->mmap.generation = 0; /* not known */
 	im->has_build_ids |= e->mmap.build_id_len != 0;
 	if (e->mmap.build_id_len || !(id = perfdata_build_id(im->file, e->mmap.path)))
 		return;

@@ -24,7 +24,7 @@
 
 /* Within the 256 MiB that the process may use, with room for the rest. */
 #define DEBUG_BYTES_MAX (144ull << 20)
-enum { NAME_BYTES = 2048 };
+enum { NAME_BYTES = 2048, SYMBOLS_BYTES_MAX = 1 << 20, ROWS_MAX = 1 << 16 };
 
 struct dwarf_file {
 	int fd;
@@ -91,6 +91,16 @@ static int by_unit_low(const void *left, const void *right)
 	return a->low < b->low ? -1 : a->low > b->low;
 }
 
+/* Where the line table of a unit without addresses (`perf inject --jit`) begins: the unit goes on to the next one. */
+static bool first_row(Dwarf_Die *cu, Dwarf_Addr *ret_low)
+{
+	Dwarf_Lines *rows;
+	size_t n;
+
+	return dwarf_getsrclines(cu, &rows, &n) == 0 && n &&
+	       dwarf_lineaddr(dwarf_onesrcline(rows, 0), ret_low) == 0;
+}
+
 /* Units that cannot be read are left out: some lines are better than none. */
 static void build_units(struct uw_cu_index *index, Dwarf *dwarf)
 {
@@ -104,10 +114,15 @@ static void build_units(struct uw_cu_index *index, Dwarf *dwarf)
 		ptrdiff_t step = 0;
 		Dwarf_Die cu;
 
-		if (dwarf_offdie(dwarf, at + header, &cu) && dwarf_tag(&cu) == DW_TAG_compile_unit)
+		if (dwarf_offdie(dwarf, at + header, &cu) &&
+		    dwarf_tag(&cu) == DW_TAG_compile_unit) {
 			while ((step = dwarf_ranges(&cu, step, &base, &low, &high)) > 0)
 				if (!add_unit_range(index, low, high, at + header))
 					break;
+			if (!dwarf_hasattr(&cu, DW_AT_low_pc) &&
+			    !dwarf_hasattr(&cu, DW_AT_ranges) && first_row(&cu, &low))
+				(void)add_unit_range(index, low, UINT64_MAX, at + header);
+		}
 		at = next;
 	}
 	if (index->n)
@@ -793,6 +808,76 @@ static bool same_function(Dwarf_Die *outer, Dwarf_Die *inner)
 	       dwarf_dieoffset(&a) == dwarf_dieoffset(&b);
 }
 
+/* The function at @address by the symbols of the file, if they are few: each address is looked for in all of them. */
+static bool name_by_symbols(struct uw_lines *lines, uint64_t address, char *to, size_t size)
+{
+	Elf_Scn *scn = NULL;
+
+	while ((scn = elf_nextscn(lines->main.elf, scn))) {
+		GElf_Shdr shdr;
+		Elf_Data *data;
+		GElf_Sym sym;
+
+		if (!gelf_getshdr(scn, &shdr) || shdr.sh_type != SHT_SYMTAB ||
+		    shdr.sh_flags & SHF_COMPRESSED || shdr.sh_size > SYMBOLS_BYTES_MAX)
+			continue;
+		data = elf_getdata(scn, NULL);
+		for (int i = 0; data && gelf_getsym(data, i, &sym); i++) {
+			const char *name;
+
+			if (GELF_ST_TYPE(sym.st_info) != STT_FUNC ||
+			    address - sym.st_value >= sym.st_size)
+				continue;
+			name = elf_strptr(lines->main.elf, shdr.sh_link, sym.st_name);
+			if (!name || !*name)
+				continue;
+			uw_demangle(name, to, size);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The last row at or below @address.  In a jitdump, and in what perf makes of it, "\xff" is the file of the row before; the last row is the
+ * end of the table. */
+static const char *last_row(Dwarf_Die *cu, uint64_t address, uint32_t *ret_line)
+{
+	const char *file = NULL, *name;
+	Dwarf_Lines *rows;
+	Dwarf_Addr at;
+	int number;
+	size_t n;
+
+	if (dwarf_getsrclines(cu, &rows, &n) != 0)
+		return NULL;
+	for (size_t i = 0; i < min_u64(n, ROWS_MAX); i++) {
+		Dwarf_Line *row = dwarf_onesrcline(rows, i);
+
+		if (dwarf_lineaddr(row, &at) != 0 || at > address)
+			break;
+		name = dwarf_linesrc(row, NULL, NULL);
+		if (name && strcmp(name, "\xff") != 0)
+			file = name;
+		*ret_line = dwarf_lineno(row, &number) == 0 && number > 0 ? (uint32_t)number : 0;
+	}
+	return file;
+}
+
+/* Code without a function in DWARF: that of a JIT compiler (`perf inject --jit`), or assembly. */
+static int find_row(struct uw_lines *lines, Dwarf_Die *cu, uint64_t vaddr,
+		    void (*add)(void *arg, const struct uw_line *line), void *arg)
+{
+	struct uw_line line = {.function = NULL};
+	char name[NAME_BYTES], path[PATH_MAX];
+
+	line.file = absolute(cu, last_row(cu, vaddr, &line.line), path, sizeof(path));
+	if (!line.file || !name_by_symbols(lines, vaddr, name, sizeof(name)))
+		return 0;
+	line.function = name;
+	add(arg, &line);
+	return 1;
+}
+
 static int find_lines(struct uw_lines *lines, uint64_t vaddr,
 		      void (*add)(void *arg, const struct uw_line *line), void *arg)
 {
@@ -802,11 +887,11 @@ static int find_lines(struct uw_lines *lines, uint64_t vaddr,
 	const char *file;
 	size_t n, n_same = 0;
 
-	n = find_unit(lines, vaddr, &cu)
-		    ? uw_calls_find(&lines->calls, lines->main.dwarf, &cu, vaddr, calls)
-		    : 0;
-	if (!n)
+	if (!find_unit(lines, vaddr, &cu))
 		return 0;
+	n = uw_calls_find(&lines->calls, lines->main.dwarf, &cu, vaddr, calls);
+	if (!n)
+		return find_row(lines, &cu, vaddr, add, arg);
 	file = line_of(&cu, vaddr, &line.line);
 	for (size_t i = n; i > 0; i--) {
 		if (i < n && same_function(&calls[i - 1], &calls[i])) {

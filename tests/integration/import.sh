@@ -125,6 +125,22 @@ else
 	skip packed "this perf was built without libzstd"
 fi
 
+# Code of a JIT compiler, as perf inject --jit makes files of a jitdump: names, lines and unwinding information (no frame pointers).
+if perf_record dump -k mono -F 499 -e cpu-clock --call-graph dwarf,8192 -- "$PROGRAMS/jitdump" 1 "$TMP" &&
+	"$PERF" inject --jit -i "$TMP/dump.data" -o "$TMP/jit.data" >/dev/null 2>"$TMP/jit.perf" &&
+	ls "$TMP"/jitted-*.so >/dev/null 2>&1; then
+	check jit-imported import jit
+	check jit-counted counted jit
+	check jit-whole json jit 'v["stacks"]["whole"] >= 0.99 * total'
+	for name in first second third; do
+		check jit-$name has jit ";main;turn;$name;burn"
+	done
+	check jit-line sh -c "'$PERFWIND' trace --dump '$TMP/jit.pftrace' | grep -A3 'third.src' | grep -q '[^0-9]9$'"
+	check jit-nothing-missing test "$(grep -c 'another file is at\|could not be read' "$TMP/jit.err")" = 0
+else
+	skip jit "this perf has no inject --jit"
+fi
+
 # Two events that are sampled: one at a time.
 perf_record two -e cpu-clock/freq=499/ -e page-faults/period=1/ -g -- "$PYTHON" -c 'print(sum(i * i for i in range(6000000)))'
 check two-first-imported import two

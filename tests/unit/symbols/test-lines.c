@@ -156,6 +156,49 @@ static void test_without_aranges(void **state)
 	close_module(m, &source);
 }
 
+/* As `perf inject --jit` writes code of a JIT compiler: a unit that has nothing but a line table. */
+static void test_no_functions(void **state)
+{
+	static const char code[] =
+		".text\n.globl jitted\n.type jitted, @function\n"
+		".file 1 \"third.src\"\njitted:\n.loc 1 7\n.rept 16; nop; .endr\n"
+		".loc 1 9\n.rept 16; nop; .endr\n.size jitted, . - jitted\n"
+		"nameless:\n.loc 1 11\n.rept 16; nop; .endr\n"
+		".section .debug_abbrev\n.byte 1, 0x11, 1, 0x10, 6, 0, 0, 0\n"
+		".section .debug_info\n.4byte 12\n.2byte 2\n.4byte 0\n"
+		".byte 8, 1\n.4byte 0\n";
+	struct uw_source source;
+	struct uw_module *m;
+	uint64_t start, size;
+	char path[128];
+
+	(void)state;
+	if (!have("gcc") || !have("nm"))
+		return;
+	(void)snprintf(path, sizeof(path), "%s/j.s", dir);
+	file_write(path, code, sizeof(code) - 1);
+	assert_true(shell("cd %s && gcc -shared -nostdlib -Wl,--build-id=sha1 -o j j.s && nm -S j "
+			  ">names",
+			  dir));
+	m = open_module("j", &source);
+	range_of("jitted", &start, &size);
+	assert_int_equal(size, 32);
+	for (uint64_t a = start; a < start + size; a++) {
+		struct found f = {0};
+
+		assert_int_equal(uw_module_lines(m, &source, a, collect, &f), 1);
+		assert_string_equal(f.calls[0].function, "jitted");
+		assert_string_equal(f.calls[0].file, "third.src");
+		assert_int_equal(f.calls[0].line, a < start + 16 ? 7 : 9);
+	}
+	for (uint64_t a = start + size; a < start + size + 32; a++) {
+		struct found f = {0};
+
+		assert_int_equal(uw_module_lines(m, &source, a, collect, &f), 0);
+	}
+	close_module(m, &source);
+}
+
 static void test_method(void **state)
 {
 	struct uw_source source;
@@ -459,6 +502,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_chain),
 		cmocka_unit_test(test_without_aranges),
+		cmocka_unit_test(test_no_functions),
 		cmocka_unit_test(test_method),
 		cmocka_unit_test(test_aliases),
 		cmocka_unit_test(test_separate_file),
