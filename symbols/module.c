@@ -602,8 +602,10 @@ static int load_jitdump(struct uw_module *module, struct uw_source *source,
 
 	if (r >= 0 && code.sections[1].size && uw_module_unwind_state(module) != UW_MODULE_READY)
 		r = image_of(module, &code, &image);
-	if (image)
+	if (image) {
 		publish_image(module, image, 0);
+		atomic_store_explicit(&module->has_jit_cfi, true, memory_order_release);
+	}
 	uw_section_deinit(&code.sections[1]);
 	return trace(r);
 }

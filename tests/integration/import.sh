@@ -125,9 +125,15 @@ else
 	skip packed "this perf was built without libzstd"
 fi
 
-# Code of a JIT compiler, as perf inject --jit makes files of a jitdump: names, lines and unwinding information (no frame pointers).
-if perf_record dump -k mono -F 499 -e cpu-clock --call-graph dwarf,8192 -- "$PROGRAMS/jitdump" 1 "$TMP" &&
-	"$PERF" inject --jit -i "$TMP/dump.data" -o "$TMP/jit.data" >/dev/null 2>"$TMP/jit.perf" &&
+# Code of a JIT compiler, by its jitdump, and as perf inject --jit makes files of that: names, lines and unwinding information (no frame
+# pointers).
+check dump-recorded perf_record dump -k mono -F 499 -e cpu-clock --call-graph dwarf,8192 -- "$PROGRAMS/jitdump" 1 "$TMP"
+check dump-imported import dump
+check dump-whole json dump 'v["stacks"]["whole"] >= 0.99 * total'
+for name in first second third; do
+	check dump-$name has dump ";main;turn;$name;burn"
+done
+if "$PERF" inject --jit -i "$TMP/dump.data" -o "$TMP/jit.data" >/dev/null 2>"$TMP/jit.perf" &&
 	ls "$TMP"/jitted-*.so >/dev/null 2>&1; then
 	check jit-imported import jit
 	check jit-counted counted jit

@@ -364,6 +364,7 @@ static void test_unwinding(void **state)
 	put_load(&b, 0x8000, 0x40, "before");
 	put_load(&b, 0x8020, 0x40, "over_before");
 	m = load(&b);
+	assert_true(uw_module_has_jit_cfi(m)); /* an import has no other process that reads */
 	assert_int_equal(cfa_at(m, 0x1000), -1);
 	assert_int_equal(cfa_at(m, 0x7f0000002000), 16);
 	assert_int_equal(cfa_at(m, 0x7f0000002024), 16);
