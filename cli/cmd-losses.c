@@ -1,4 +1,5 @@
-/* cmd-losses.c - `perfwind losses FILE`: what a trace has lost, by trace_processor's names, with hints.  Thread: main.  Exit status 1 when data was lost, 0 when not. */
+/* cmd-losses.c - `perfwind losses FILE`: what a trace has lost, by trace_processor's names, with hints.  Thread: main.  Exit
+ * status 1 when data was lost, 0 when not. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>

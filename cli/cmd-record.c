@@ -4,9 +4,8 @@
  *                                                               verdict ◄── drained ◄──┘
  *
  * Ctrl-C (and TERM) ends cleanly: the session drains and the file is whole; a second one leaves at
- * once (the file is then good up to its last whole packet; a flight recorder writes what it holds).  A recording that fails ends; the command
- * runs on and is waited for.  The exit status is the command's own; 1 if that is 0 and perfwind
- * failed. */
+ * once (the file is then good up to its last whole packet; a flight recorder writes what it holds).  A recording that fails
+ * ends; the command runs on and is waited for.  The exit status is the command's own; 1 if that is 0 and perfwind failed. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -184,7 +183,7 @@ static int more_choose(struct record_more *more, const struct record_args *args,
 		if (r < 0)
 			return trace(r);
 		if (args->more_filter[i] && !e->specs[0].tracepoint[0]) {
-			(void)snprintf(error, size, "--filter is for tracepoints; %s is none",
+			(void)snprintf(error, size, "--filter needs a tracepoint; %s is not one",
 				       e->specs[0].name);
 			return fail(-EINVAL);
 		}
@@ -383,7 +382,7 @@ static int choose_event(struct record *rec)
 	if (!rec->args.filter)
 		return 0;
 	if (!rec->specs[0].tracepoint[0]) {
-		log_error("--filter is for tracepoints; %s is none", rec->specs[0].name);
+		log_error("--filter needs a tracepoint; %s is not one", rec->specs[0].name);
 		return -EINVAL;
 	}
 	rec->specs[0].filter = strdup(rec->args.filter);

@@ -96,8 +96,8 @@ static const struct options options = {
 		"Writes what a flight recorder holds (perfwind record --flight-recorder) to a "
 		"trace.\nThe recording goes on.",
 	.details =
-		{"The samples are those before the request.  Requests while a snapshot is written "
-		 "get that one: its name is printed, and -o FILE is not made.",
+		{"The samples are those before the request.  A request during the writing of a "
+		 "snapshot gets that snapshot: its name is printed, and -o FILE is not made.",
 		 "A recorder serves its own user and root.  It is found by an abstract socket, so "
 		 "both must be in one network namespace; SIGUSR2 works from anywhere.",
 		 "The exit status is 0, 1 if there is no snapshot, 2 for wrong usage, or the "

@@ -162,7 +162,7 @@ static int symbolize_run(int argc, char **argv)
 		return 1;
 	}
 	if (profile.truncated_at) {
-		log_error("%s: damaged at byte %lu: what is appended would not be read", argv[0],
+		log_error("%s: damaged at byte %lu: appended names would not be read", argv[0],
 			  profile.truncated_at);
 		r = -EBADMSG;
 	} else {

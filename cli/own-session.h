@@ -31,9 +31,11 @@ void own_session_noted(void *own, const char *brief, const char *line);
 void own_session_sure(struct own_session *own);
 /* Handles a failure @r (< 0), with a line in own->lacks or "".  Returns OWN_ASK, or logs the failure and returns @r. */
 int own_session_refused(struct own_session *own, int r);
-/* Call with an open session.  A line states why the daemon is not asked (own->alone).  Returns 0, or OWN_ASK_FOR_KERNEL if kernel frames were refused (@kernel_refused). */
+/* Call with an open session.  A line states why the daemon is not asked (own->alone).  Returns 0, or OWN_ASK_FOR_KERNEL if
+ * kernel frames were refused (@kernel_refused). */
 int own_session_enough(struct own_session *own, bool kernel_refused);
 /* Drops the capabilities that a session does not use, and denies the system calls that it never makes, in this process
  * and its helper processes.  Call after the command was forked, which keeps its privileges, and before the session is
- * created.  @probes: an event is a kprobe or uprobe.  Steps that the kernel refuses are skipped.  rights_settle_session() follows when the session runs. */
+ * created.  @probes: an event is a kprobe or uprobe.  Steps that the kernel refuses are skipped.  rights_settle_session()
+ * follows when the session runs. */
 void own_session_give_up(const struct features *features, bool probes);

@@ -39,7 +39,8 @@ struct record_args {
 extern const struct options record_options;
 /* Checks @args and sets defaults.  -EINVAL: logged. */
 int record_args_check(struct record_args *args, bool command);
-/* The option that only a recording by the user's own privileges has (a daemon hands out no raw records, and affects no other user's); NULL: none. */
+/* The option that only a recording by the user's own privileges has (a daemon hands out no raw records, and affects no other
+ * user's); NULL: none. */
 const char *record_args_alone(const struct record_args *args);
 /* CLOCK_* */
 int record_clock(const struct record_args *args);

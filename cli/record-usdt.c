@@ -52,7 +52,8 @@ static bool find_in_command(const char *command, struct search *s, char path[PAT
 	return false;
 }
 
-/* A process can map files of any user, and this process, often root's, would parse them.  A comma or colon ends the path of an event. */
+/* A process can map files of any user, and this process, often root's, would parse them.  A comma or colon ends the path of
+ * an event. */
 static bool is_trusted(struct search *s, const char *file)
 {
 	if (safe_path(file) && !strpbrk(file, ",:"))

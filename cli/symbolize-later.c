@@ -49,7 +49,7 @@ int symbolize_later_start(struct symbolize_later *later, bool option, const char
 	if (debuginfod_refusal() || !is_file) {
 		log_error("--debuginfod: %s",
 			  debuginfod_refusal() ? debuginfod_refusal()
-					       : "names are added to a file, and -o - is none");
+					       : "names are added to a file; -o - is not a file");
 		return -EINVAL;
 	}
 	if (pipe2(ends, O_CLOEXEC) < 0) {

@@ -56,12 +56,11 @@ static int set_polling(struct perf_config_job *job, uint32_t poll_ms)
 
 	if (m->callstack_sampling)
 		return refuse_field(job, -EINVAL, field,
-				    "what is polled has no stacks: callstack_sampling cannot "
-				    "go with it");
+				    "polled counts have no stacks: remove callstack_sampling");
 	if (m->all_cpus)
 		return refuse_field(job, -EINVAL, field,
-				    "what is polled has no stacks: all_cpus (the older word "
-				    "for them) cannot go with it");
+				    "polled counts have no stacks: remove all_cpus (the older "
+				    "name of callstack_sampling)");
 	if (m->ring_buffer_read_period_ms)
 		return refuse_field(job, -EINVAL, field,
 				    "ring_buffer_read_period_ms cannot go with it");
@@ -193,7 +192,7 @@ static int set_scope(struct perf_config_job *job)
 
 	if (m->n_target_installed_by)
 		return refuse_field(job, -EINVAL, "target_installed_by",
-				    "who installed a program is known on Android only");
+				    "installers of programs are known on Android only");
 	if (!c && !m->all_cpus)
 		return 0;
 	scope = c && c->scope ? new_scope(c->scope) : legacy_scope(m);
@@ -291,8 +290,7 @@ static int set_raw(struct perf_config_job *job, const struct event *e, struct pe
 	if (raw->has_type && raw->pmu_name)
 		return refuse(job, -EINVAL, e, "raw_event", "type and pmu_name exclude each other");
 	if (!raw->has_type && !raw->pmu_name)
-		return refuse(job, -EINVAL, e, "raw_event",
-			      "whose event? type or pmu_name is wanted");
+		return refuse(job, -EINVAL, e, "raw_event", "type or pmu_name is required");
 	if (raw->pmu_name)
 		r = perf_spec_pmu_type(&env, raw->pmu_name, &spec->type, why, sizeof(why));
 	if (r < 0)
@@ -542,8 +540,8 @@ static int set_cpus(struct perf_config_job *job)
 	}
 	if (!n)
 		return refuse_field(job, -ENODEV, "cpuid",
-				    "no CPU of this machine has such an identity (they are "
-				    "known on ARM only)");
+				    "no CPU of this machine matches (CPUs have an identity on "
+				    "ARM only)");
 	c->options.cpus = c->cpus;
 	c->options.n_cpus = n;
 	return 0;

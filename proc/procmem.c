@@ -232,8 +232,8 @@ struct procmem {
 	struct uw_memory memory;
 	int fd;
 	struct memory_guard *guard;
-	/* The reader's.  A process that maps memory all the time on a busy machine may be slow once; one that never answers costs the deadline and a
-	 * helper each time. */
+	/* The reader's.  A process that maps memory all the time on a busy machine may be slow once; one that never answers
+	 * costs the deadline and a helper each time. */
 	uint64_t refused_until; /* CLOCK_MONOTONIC; 0: it has answered so far */
 	unsigned refusals;
 };

@@ -1,4 +1,5 @@
-/* trace-stats.c - see trace_stats.h.  Names and severities are facts of trace_processor; the words are for the author of the config. */
+/* trace-stats.c - see trace_stats.h.  Names and severities are facts of trace_processor; the words are for the author of the
+ * config. */
 #include "profile/trace-stats.h"
 
 #include "profile/profile.h"
@@ -28,11 +29,11 @@ static const struct trace_stat_words words[TRACE_STAT_COUNT] = {
 		 "a lower timebase.frequency, a narrower callstack_sampling.scope, or a larger "
 		 "perf_event_config.max_enqueued_footprint_kb"},
 	[STAT_packet_skipped_seq_needs_incremental_state_invalid] =
-		{"packets that cannot be read, because what they refer to was lost",
+		{"packets that cannot be read, because data that they refer to was lost",
 		 "incremental_state_config.clear_period_ms (5000, say), or a larger "
 		 "buffers.size_kb"},
 	[STAT_interned_data_skipped_incremental_state_invalid] =
-		{"names and stacks that cannot be used, because what they belong to was lost",
+		{"names and stacks that cannot be used, because their packets were lost",
 		 "incremental_state_config.clear_period_ms (5000, say), or a larger "
 		 "buffers.size_kb"},
 	[STAT_stackprofile_empty_callstack] = {"samples whose stack has no frame", NULL},
@@ -90,7 +91,7 @@ static const struct trace_stat_words words[TRACE_STAT_COUNT] = {
 		{"packets that producers could not write, or that are larger than the buffer",
 		 "a larger producers.shm_size_kb, or a larger buffers.size_kb"},
 	[STAT_traced_buf_patches_failed] =
-		{"parts that came when what they belong to was overwritten already",
+		{"parts of packets that came after their packets were overwritten",
 		 "a larger buffers.size_kb"},
 	[STAT_traced_buf_abi_violations] = {"data of a producer that breaks the rules", NULL},
 	[STAT_traced_buf_chunks_discarded] =
@@ -100,8 +101,9 @@ static const struct trace_stat_words words[TRACE_STAT_COUNT] = {
 		{"the oldest in this RING_BUFFER made room for newer ones",
 		 "a larger buffers.size_kb, or write_into_file with a shorter "
 		 "file_write_period_ms"},
-	[STAT_traced_buf_bytes_overwritten] = {"bytes of them: no loss, what a RING_BUFFER is for",
-					       "a larger buffers.size_kb keeps more"},
+	[STAT_traced_buf_bytes_overwritten] =
+		{"bytes of them: no loss, a RING_BUFFER keeps the newest data",
+		 "a larger buffers.size_kb keeps more"},
 	[STAT_traced_final_flush_failed] =
 		{"the data sources did not hand over everything before the end",
 		 "a longer data_source_stop_timeout_ms or flush_timeout_ms"},

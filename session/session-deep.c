@@ -1,4 +1,5 @@
-/* session-deep.c - stacks beyond the kernel's copies, frames of interpreters: the session's side of perf/at-sample.h.  Thread: main. */
+/* session-deep.c - stacks beyond the kernel's copies, frames of interpreters: the session's side of perf/at-sample.h.
+ * Thread: main. */
 #include <time.h>
 
 #include "session/pipeline/python-entry.h"

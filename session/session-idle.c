@@ -4,8 +4,8 @@
  *     ▲            timer              watch on, timer │                      │ watch on, no timer
  *     └───────────────── a sample ───────────────────┴──── any wake-up ─────┘
  *
- * While the tasks are watched (perf/source.h) a task that runs wakes main.  The timer goes on for a while after the watch is on, so that a
- * sample from before it is read.  The owner's timers are its own: options.asleep() reports the change.
+ * While the tasks are watched (perf/source.h) a task that runs wakes main.  The timer goes on for a while after the watch is
+ * on, so that a sample from before it is read.  The owner's timers are its own: options.asleep() reports the change.
  *
  * Sessions of whole CPUs have samples of the idle task all the time, and those with waits look at sleeping threads:
  * they keep the timer. */

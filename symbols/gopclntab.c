@@ -276,8 +276,8 @@ int uw_gopclntab_add(struct uw_symbols_builder *b, const struct uw_elf *elf)
 
 /* ---- frames ----
  *
- * pcsp has the size of the frame without the return address.  Go's linker (writeframes() of cmd/link/internal/ld/dwarf.go) writes for each
- * change DW_CFA_def_cfa_offset_sf and an advance, below one CIE. */
+ * pcsp has the size of the frame without the return address.  Go's linker (writeframes() of cmd/link/internal/ld/dwarf.go)
+ * writes for each change DW_CFA_def_cfa_offset_sf and an advance, below one CIE. */
 
 enum {
 	FRAMES_MAX = 64 << 20,

@@ -323,8 +323,8 @@ static uint32_t line_of(struct vm_memory *m, const struct version *v, uint64_t b
 
 /* ---- names of methods in C ----
  *
- * A method entry has the number of its name (ID).  The strings are in arrays of arrays that a structure in the library's data leads to,
- * which no export names (symbol.c):
+ * A method entry has the number of its name (ID).  The strings are in arrays of arrays that a structure in the library's
+ * data leads to, which no export names (symbol.c):
  *
  *     ruby_global_symbols   [last number u32][pad][table][array of arrays][hash]
  *     array                 512 times: string, symbol */
@@ -383,8 +383,8 @@ static uint64_t find_ids(struct vm_memory *m, const struct version *v, uint64_t 
 
 /* ---- names of classes ----
  *
- * The name of a class is a string among its values: up to 3.1 in a table of them (st.h), in 3.2 in an array, later in the class itself.
- * A singleton class has none, but its object there, the one that has it for class. */
+ * The name of a class is a string among its values: up to 3.1 in a table of them (st.h), in 3.2 in an array, later in the
+ * class itself. A singleton class has none, but its object there, the one that has it for class. */
 
 /* The value at number @i of @class; 0: none. */
 static uint64_t class_value(struct vm_memory *m, const struct version *v, uint64_t class,

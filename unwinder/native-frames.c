@@ -414,8 +414,9 @@ static void find_inner(struct frames_walk *fw, uint32_t from, uint32_t to)
 	}
 }
 
-/* PHP: a function in C that jumps to another one (preg_match_all) has no frame of its own code.  Where the frame at @inner, as of the sample,
- * is that of one that the loop at the walk's frame @to called, the frame inside the loop's stands for it. */
+/* PHP: a function in C that jumps to another one (preg_match_all) has no frame of its own code.  Where the frame at @inner,
+ * as of the sample, is that of one that the loop at the walk's frame @to called, the frame inside the loop's stands for it.
+ * */
 static void find_direct(struct frames_walk *fw, uint64_t inner, uint64_t anchor, uint32_t to)
 {
 	const struct script_function *f;

@@ -295,8 +295,8 @@ static bool is_of_run(const struct python_walk *pw, uint32_t run, uint64_t at)
 	return false;
 }
 
-/* 3.12: code is CPython's trampoline, and the instruction is its first.  From 3.13 on: code is None.  The owner's word: up to 3.13 stacktop u32,
- * return_offset u16, owner; then return_offset, owner. */
+/* 3.12: code is CPython's trampoline, and the instruction is its first.  From 3.13 on: code is None.  The owner's word: up
+ * to 3.13 stacktop u32, return_offset u16, owner; then return_offset, owner. */
 static bool is_entry_frame(const struct python_walk *pw, uint32_t run, uint64_t at)
 {
 	const uint16_t owner = pw->py->offsets.owner;

@@ -438,8 +438,8 @@ static bool is_go_switch(const struct walk *w, uint64_t address)
 	return len > CODE_BEFORE && code_is_go_switch(w->machine->arch, code, CODE_BEFORE, len);
 }
 
-/* Has a caller, with CFI by Go's linker, called the vDSO?  Functions of Go's runtime that read the clock (time.now, nanotime1: frames of 24 bytes)
- * go to the thread's own stack for that, and the CFI does not state it. */
+/* Has a caller, with CFI by Go's linker, called the vDSO?  Functions of Go's runtime that read the clock (time.now,
+ * nanotime1: frames of 24 bytes) go to the thread's own stack for that, and the CFI does not state it. */
 static bool calls_vdso(const struct walk *w, uint64_t address, rule_t rule)
 {
 	const struct uw_map *callee;

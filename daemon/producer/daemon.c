@@ -829,7 +829,7 @@ static void setup_tracing(void *arg, int fd, uint32_t page_bytes)
 	if (d->smb)
 		producer_refuse(d->producer, "it sent a second shared memory");
 	else if (owned < 0)
-		producer_refuse(d->producer, "it sent no descriptor of its shared memory");
+		producer_refuse(d->producer, "it sent no descriptor for the shared memory");
 	else if (smb_attach(take_fd(owned), page_bytes, commit, d, &d->smb) < 0)
 		producer_refuse(d->producer, "its shared memory cannot be used");
 }

@@ -114,7 +114,7 @@ static uint64_t send_frame(struct producer *p, Pb__IPCFrame *frame)
 	frame->request_id = p->last_request + 1;
 	r = frame_queue(&p->stream, frame);
 	if (r < 0) {
-		producer_refuse(p, "it does not read what is sent to it");
+		producer_refuse(p, "it does not read its messages");
 		return 0;
 	}
 	p->last_request++;

@@ -142,7 +142,7 @@ const char *consent_refusal_text(enum consent_refusal refusal)
 		[CONSENT_UNGUARDED] = "it does not let the hook handle SIGSYS, so a seccomp filter "
 				      "would kill it for answering",
 		[CONSENT_STUCK] =
-			"the data that it, or another process of its user, sent could not be "
+			"data from this process, or from another process of its user, could not be "
 			"handled in time",
 		[CONSENT_NO_SOCKET] = "the hook socket cannot be opened",
 		[CONSENT_TOO_MANY] = "too many processes are being asked at this time",

@@ -59,7 +59,7 @@ verdict cycles-fall-back 0 'samples? in .* \((cycles|cpu-clock)' record -e cycle
 verdict units 0 'samples? in 0\.' record -d 0.2s -o units.pftrace -- sleep 10
 verdict units-wrong 2 '^perfwind: record: --duration 1week: it is not a time like 500ms, 1.5s or 10min' record -d 1week -- true
 verdict each-fault 0 '\(page-faults:u, one each 1\)' record -e page-faults:u -o faults.pftrace -- true
-verdict filter-of-which 1 '^perfwind: --filter is for tracepoints; page-faults:u is none$' record -e page-faults:u --filter 'x == 1' -- true
+verdict filter-of-which 1 '^perfwind: --filter needs a tracepoint; page-faults:u is not one$' record -e page-faults:u --filter 'x == 1' -- true
 verdict wakers-alone 2 '^perfwind: --wakers is for --off-cpu and --wall$' record --wakers -- true
 exact two-perf-data 2 record -e cs -e faults --perf-data x -- true <<<"perfwind: --perf-data takes one sampled event: give -e once, or -e cs,faults, which counts the second at each sample of the first"
 exact two-flight 2 record -e cs -e faults --flight-recorder 4M -- true <<<"perfwind: --flight-recorder keeps one sampled event: give -e once and run a second recorder for faults, or -e cs,faults, which counts the second at each sample of the first"

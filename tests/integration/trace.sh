@@ -64,9 +64,9 @@ refuse_config foreign-only 'data_sources: none is a linux.perf for this machine,
 	'buffers { size_kb: 4 } data_sources { config { name: "linux.ftrace" } }'
 refuse_config ring-pages 'data_sources[0].config.perf_event_config.ring_buffer_pages: 7 is not a power of two' \
 	'buffers { size_kb: 4 } data_sources { config { name: "linux.perf" perf_event_config { ring_buffer_pages: 7 } } }'
-refuse_config polled-stacks 'data_sources[0].config.perf_event_config.timebase.poll_period_ms: what is polled has no stacks: callstack_sampling cannot go with it' \
+refuse_config polled-stacks 'data_sources[0].config.perf_event_config.timebase.poll_period_ms: polled counts have no stacks: remove callstack_sampling' \
 	'buffers { size_kb: 4 } data_sources { config { name: "linux.perf" perf_event_config { timebase { poll_period_ms: 9 } callstack_sampling { } } } }'
-refuse_config installed-by 'data_sources[0].config.perf_event_config.target_installed_by: who installed a program is known on Android only' \
+refuse_config installed-by 'data_sources[0].config.perf_event_config.target_installed_by: installers of programs are known on Android only' \
 	'buffers { size_kb: 4 } data_sources { config { name: "linux.perf" perf_event_config { target_installed_by: "x" } } }'
 printf '\030' >bad.bin
 refuse cut-binary 1 'bad.bin: byte 0, in TraceConfig: duration_ms is cut short' -c bad.bin -o refused.pftrace

@@ -138,7 +138,7 @@ static void test_limits(void **state)
 	assert_int_equal(most->options.enqueued_bytes, UINT64_MAX << 10);
 	assert_refused("ring_buffer_pages: 7", "ring_buffer_pages: 7 is not a power of two");
 	assert_refused("target_installed_by: 'com.android.vending'",
-		       "target_installed_by: who installed a program is known on Android only");
+		       "target_installed_by: installers of programs are known on Android only");
 }
 
 static void test_interval(void **state)
@@ -318,12 +318,13 @@ static void test_polling(void **state)
 	assert_int_equal(group->options.clock, CLOCK_BOOTTIME);
 	assert_int_equal(zero->options.poll_ms, 0);
 	assert_int_equal(zero->options.frequency, 10);
-	assert_refused("timebase { poll_period_ms: 9 } callstack_sampling { }",
-		       "timebase.poll_period_ms: what is polled has no stacks: callstack_sampling "
-		       "cannot go with it");
-	assert_refused("timebase { poll_period_ms: 9 } all_cpus: true",
-		       "timebase.poll_period_ms: what is polled has no stacks: all_cpus (the older "
-		       "word for them) cannot go with it");
+	assert_refused(
+		"timebase { poll_period_ms: 9 } callstack_sampling { }",
+		"timebase.poll_period_ms: polled counts have no stacks: remove callstack_sampling");
+	assert_refused(
+		"timebase { poll_period_ms: 9 } all_cpus: true",
+		"timebase.poll_period_ms: polled counts have no stacks: remove all_cpus (the "
+		"older name of callstack_sampling)");
 	assert_refused("timebase { poll_period_ms: 9 } ring_buffer_read_period_ms: 5",
 		       "timebase.poll_period_ms: ring_buffer_read_period_ms cannot go with it");
 }
@@ -440,7 +441,7 @@ static void test_refused_events(void **state)
 	assert_refused("timebase { raw_event { type: 4 pmu_name: 'cpu' } }",
 		       "timebase.raw_event: type and pmu_name exclude each other");
 	assert_refused("followers { raw_event { } }",
-		       "followers[0].raw_event: whose event? type or pmu_name is wanted");
+		       "followers[0].raw_event: type or pmu_name is required");
 	assert_refused("timebase { raw_event { pmu_name: '../x' } }",
 		       "timebase.raw_event.pmu_name: this machine has no PMU '../x'");
 	assert_refused("timebase { raw_event { pmu_name: 'cpu/type' } }",
@@ -513,8 +514,8 @@ static void test_cpus(void **state)
 		assert_int_equal(any->options.n_cpus, 2);
 	}
 	free(online);
-	assert_refused("cpuid: '41d0b25f'", "cpuid: no CPU of this machine has such an identity "
-					    "(they are known on ARM only)");
+	assert_refused("cpuid: '41d0b25f'", "cpuid: no CPU of this machine matches (CPUs have an "
+					    "identity on ARM only)");
 	assert_null(read_config("target_cpu: 4294967295"));
 	assert_memory_equal(error, "target_cpu: none of these CPUs is online (", 42);
 }

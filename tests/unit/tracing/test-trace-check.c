@@ -58,11 +58,11 @@ static void test_fields(void **state)
 			    "activate_triggers: triggers go to a tracing service, and there is "
 			    "none here");
 	assert_string_equal(check(GOOD "cmd_trace_start_delay { min_delay_ms: 1 }"),
-			    "cmd_trace_start_delay: a trace begins at once here");
+			    "cmd_trace_start_delay: traces begin immediately here");
 	assert_string_equal(check(GOOD "lockdown_mode: LOCKDOWN_SET"),
 			    "lockdown_mode: there is no tracing service here to be locked");
 	assert_string_equal(check(GOOD "trace_filter { }"),
-			    "trace_filter: what it should keep out of the trace would be in it");
+			    "trace_filter: the trace would hold data that it excludes");
 	assert_string_equal(check(GOOD "compression { zstd { } }"),
 			    "compression.zstd: only deflate is written");
 	assert_string_equal(check(GOOD "compression { deflate { } }"), "");
