@@ -1,11 +1,14 @@
 """perfwind-gdb.py - gdb commands for perfwind's main tables:  gdb -x tests/tools/perfwind-gdb.py -p PID
 
-  pw-processes TABLE    a struct process_table *: pid, incarnation, state of the mappings, command line
-  pw-modules MODULES    a struct uw_modules *: path, state of both halves, bytes, oldest first
-  pw-account ACCOUNT    a struct account *: the equation of samples, and whether it holds
-  pw-session [SESSION]  a struct session *; without one, the `s` or `session` of the selected frame: all of the above
+  pw-processes [TABLE]    a struct process_table *: pid, incarnation, state of the mappings, command line
+  pw-modules [MODULES]    a struct uw_modules *: path, state of both halves, bytes, oldest first
+  pw-account [ACCOUNT]    a struct account *: the equation of samples, and whether it holds
+  pw-session [SESSION]    a struct session *: all of the above
+
+Without an argument each prints what belongs to the first session that a frame of any thread has.
 """
 import gdb
+import gdb.types
 
 
 def slots(table):
@@ -73,24 +76,57 @@ def show_session(session):
     show_modules(session["modules"].dereference())
 
 
+def variables():
+    """The arguments and local variables of every frame of every thread."""
+    chosen = gdb.selected_thread()
+    for thread in gdb.selected_inferior().threads():
+        thread.switch()
+        frame = gdb.newest_frame()
+        while frame:
+            try:
+                block = frame.block()
+            except RuntimeError:
+                block = None
+            while block and not block.is_global and not block.is_static:
+                for symbol in block:
+                    if symbol.is_argument or symbol.is_variable:
+                        yield symbol.value(frame)
+                block = block.superblock
+            frame = frame.older()
+    chosen.switch()
+
+
+def find_session():
+    """A struct session *, or the one in a struct that a variable points to (struct recording, struct trace_run ...)."""
+    for value in variables():
+        try:
+            target = value.type.target() if value.type.code == gdb.TYPE_CODE_PTR else value.type
+            if str(target.unqualified()) == "struct session":
+                return value.dereference() if value.type.code == gdb.TYPE_CODE_PTR else value
+            if target.strip_typedefs().code == gdb.TYPE_CODE_STRUCT and gdb.types.has_field(target, "session"):
+                inner = value["session"]
+                if str(inner.type) == "struct session *" and inner:
+                    return inner.dereference()
+        except (gdb.error, RuntimeError):
+            continue
+    raise gdb.GdbError("no frame has a session: name one, as in `pw-session s`")
+
+
 class Command(gdb.Command):
-    def __init__(self, name, show, implied=()):
+    def __init__(self, name, show, member):
         super().__init__(name, gdb.COMMAND_DATA)
-        self.show, self.implied = show, implied
+        self.show, self.member = show, member
 
     def invoke(self, argument, from_tty):
-        for expression in [argument] if argument else self.implied:
-            try:
-                value = gdb.parse_and_eval(expression)
-            except gdb.error:
-                continue
-            if value.type.code == gdb.TYPE_CODE_PTR:
-                value = value.dereference()
-            return self.show(value)
-        raise gdb.GdbError("which one?  An expression, or a frame that has one: up, down")
+        if argument:
+            value = gdb.parse_and_eval(argument)
+        else:
+            session = find_session()
+            value = session[self.member] if self.member else session
+        self.show(value.dereference() if value.type.code == gdb.TYPE_CODE_PTR else value)
 
 
-Command("pw-processes", show_processes)
-Command("pw-modules", show_modules)
-Command("pw-account", show_account)
-Command("pw-session", show_session, ("s", "session"))
+Command("pw-processes", show_processes, "processes")
+Command("pw-modules", show_modules, "modules")
+Command("pw-account", show_account, "account")
+Command("pw-session", show_session, None)
