@@ -728,7 +728,8 @@ static void note_missing(struct import *im)
 	if (im->gone)
 		import_note(im,
 			    "%lu modules are not on this machine (the first: %.200s): they have no "
-			    "names, and stacks may end in them",
+			    "names, and stacks may end in them; hint: perf archive where it was "
+			    "recorded, then --buildid-dir",
 			    im->gone, im->first_gone ? im->first_gone : "?");
 	if (im->unfound > im->gone)
 		import_note(im,
