@@ -557,6 +557,86 @@ static bool guess_by_prologue(struct native *e, struct walk *w, rule_t rule, str
 	return false;
 }
 
+/* ---- Haskell ----
+ *
+ * Code of GHC has no CFI and, in rbp, a stack of its own, which is in the heap.  rsp stays where StgRun has put it (rts/StgCRun.c):
+ *
+ *     rsp           16,384 bytes that the code may use
+ *     rsp + 16384   rbx, rbp, r12 to r15 as schedule() had them
+ *     rsp + 16432   the return address, in schedule()
+ *
+ * and 8 bytes below that while a C function is called.  The proof: before the return address is a call of a function with CFI that
+ * describes this very frame. */
+
+enum { STG_BP = 16384 + 8, STG_RA = 16384 + 48, STG_ALIGN = 8 };
+
+static bool stg_is_at(const struct cfi_reg *reg, int64_t offset)
+{
+	return reg->where == CFI_OFFSET && reg->value == offset;
+}
+
+/* Is @address in StgRun, by its CFI? */
+static bool stg_is_run(struct native *e, const struct walk *w, uint64_t address)
+{
+	struct native_place place;
+	uint64_t begin, end;
+	struct cfi_fde fde;
+	struct cfi_row row;
+
+	if (native_place(w, address, &place) != NATIVE_PLACE ||
+	    !native_function(e, &place, &begin, &end))
+		return false;
+	place.vaddr = end - 1;
+	return native_row(e, &place, 0, &fde, &row) == CFI_OK &&
+	       row.cfa.where != CFI_VAL_EXPRESSION && row.cfa_register == DWARF_X86_RSP &&
+	       !row.cfa.value && stg_is_at(&row.regs[row.ra], STG_RA) &&
+	       stg_is_at(&row.regs[DWARF_X86_RBP], STG_BP);
+}
+
+/* The word at @address: of the copy, or of the process, as the pages of what the code does not use were never touched. */
+static bool stg_word(const struct walk *w, uint64_t address, uint64_t *ret_word)
+{
+	const struct uw_snapshot *s = w->snapshot;
+	struct uw_memory *memory = s->space->memory;
+	uint64_t at = address - w->base;
+
+	if (s->stack_len >= 8 && at <= s->stack_len - 8)
+		memcpy(ret_word, s->stack + at, 8);
+	else if (!memory || memory->read(memory, address, ret_word, 8) != 8)
+		return false;
+	return true;
+}
+
+/* Is the word @at, an address, behind a call of StgRun? */
+static bool stg_is_return(struct native *e, const struct walk *w, uint64_t at)
+{
+	uint8_t call[5];
+	uint64_t ra;
+	int32_t to;
+
+	if (!stg_word(w, at, &ra) || ra >> 48 || !uw_space_find(w->snapshot->space, ra - 1) ||
+	    native_code(w, ra, sizeof(call), 0, call) != sizeof(call) || call[0] != 0xe8)
+		return false;
+	memcpy(&to, call + 1, sizeof(to));
+	return stg_is_run(e, w, ra + (uint64_t)(int64_t)to);
+}
+
+/* Does the walk stand on code of GHC?  Its rule in *rule, and in the cache. */
+static bool guess_stg(struct native *e, struct walk *w, rule_t *rule)
+{
+	if (w->machine->link || rule_kind(*rule) != RULE_GUESS || rule_why(*rule) != RULE_NO_CFI)
+		return false;
+	for (uint64_t skip = 0; skip <= STG_ALIGN; skip += STG_ALIGN) {
+		if (!stg_is_return(e, w, w->sp + skip + STG_RA))
+			continue;
+		*rule = rule_frame(RULE_SP, (int64_t)(skip + STG_RA + 8) / 8,
+				   (STG_RA + 8 - STG_BP) / 8);
+		native_note(e, w, walk_lookup(w), *rule);
+		return true;
+	}
+	return false;
+}
+
 enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 {
 	bool caller = w->frames[w->n - 1] & UW_FRAME_CALLER;
@@ -564,6 +644,8 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 	enum guess_result result;
 	enum rule_form form;
 
+	if (rule_form(rule) == RULE_FORM_UNKNOWN && guess_stg(e, w, &rule))
+		return native_step(e, w, rule);
 	form = guess_form(e, w, &rule);
 	g.rule = rule;
 	if (form == RULE_FORM_WALKED) {
@@ -604,6 +686,9 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 		return guess_arrive(w, &by_code);
 	if (guess_by_prologue(e, w, rule, &g))
 		return guess_arrive(w, &g);
+	/* At the first sample there the process may not have been readable yet. */
+	if (guess_stg(e, w, &rule))
+		return native_step(e, w, rule);
 	if (guess_renew(e, w, &rule, g.ra))
 		return native_guess(e, w, rule);
 	return guess_failed(w, rule, result, &g);

@@ -1,6 +1,7 @@
 #!/bin/bash
-# runtimes.sh - programs of JIT compilers and interpreters (tests/programs/runtimes): the share of whole stacks, one row a
-# runtime.  A runtime that is not installed is no failure: `unable`, as Java and node are too large for .ci/deps.
+# runtimes.sh - programs of JIT compilers, interpreters and other compilers (tests/programs/runtimes): the share of whole stacks, and of
+# samples with the right innermost function, as the program's source states it.  A table, one row a runtime and mode, is its last output.
+# A runtime that is not installed is no failure: `unable`, as Java, node and ghc are too large for .ci/deps.
 . "$(dirname "$0")/lib"
 need_perf
 SOURCES=$PWD/tests/programs/runtimes
@@ -27,16 +28,37 @@ attached() {
 	row_is "$name" "$min"
 }
 row_is() {
-	"$PYTHON" - "$TMP/$1.json" "$1" <<-'PY'
+	"$PYTHON" - "$TMP/$1.json" "$1" "$2" <<-'PY' >>"$TMP/rows"
 		import json, sys
 		v = json.loads(open(sys.argv[1]).read().strip().splitlines()[-1])["stacks"]
 		total = v["whole"] + v["cut"] + sum(v["failed"].values())
-		print("    %-24s %6.2f %% of %5d whole, cut %d, failed %s" % (sys.argv[2], 100 * v["whole"] / max(total, 1), total, v["cut"], v["failed"]))
+		print(sys.argv[2], total, "%.2f" % (100 * v["whole"] / max(total, 1)), sys.argv[3], "cut %d, failed %s" % (v["cut"], v["failed"]))
 	PY
+	tail -n 1 "$TMP/rows" | awk '{ name = $1; $1 = $2 = $4 = ""; total = $2; printf "    %-28s %s\n", name, $0 }'
 	"$PERFWIND" report --by pid --no-colour "$TMP/$1.pftrace" 2>/dev/null | awk '$5 ~ /^[0-9]+$/ { print "/tmp/perf-" $5 ".map" }' | xargs -r rm -f
 	# (of few stacks, one)
 	check "$1-whole" json "$1" "total > 20 and total - v['stacks']['whole'] <= max(1, (100 - $2) * total / 100)"
 	check "$1-consistent" consistent "$1"
+}
+# judged NAME MIN_RIGHT_PERCENT CALLER=LEAF... : of the samples in a caller, the share with its leaf as the program's innermost function.
+judged() {
+	local name=$1 min=$2
+	shift 2
+	folded "$name" | "$PYTHON" "$SOURCES/judge.py" "$@" >"$TMP/$name.right"
+	right_at_least "$name" leaf "$min"
+}
+# right_at_least NAME WHAT PERCENT : a check; the leaf's share is in the table.
+right_at_least() {
+	[ "$2" != leaf ] || awk -v name="$1" -v min="$3" '$1 == "leaf" { print name, $2, $3, min }' "$TMP/$1.right" >>"$TMP/leaves"
+	check "$1-$2" right_is "$1" "$2" "$3"
+}
+# The rows of all runtimes so far.
+table() {
+	touch "$TMP/rows" "$TMP/leaves"
+	echo "| runtime and mode             | stacks | whole % | bound | samples judged | leaf right % | bound |"
+	awk 'FILENAME == ARGV[1] { leaf[$1] = sprintf("%14d | %12s | %5s", $2, $3, $4); next }
+		{ printf "| %-28s | %6d | %7s | %5s | %s |\n", $1, $2, $3, $4, $1 in leaf ? leaf[$1] : "             - |            - |     -" }' \
+		"$TMP/leaves" "$TMP/rows"
 }
 # share_about NAME STACK PERCENT : the share of the samples with these frames, which may differ by 8 %.
 share_about() {
@@ -50,7 +72,11 @@ leaves_right() {
 	awk -v name="$1" '{ s = s " " $1 " " $3 " % of " $2 } END { printf "    %-24s right:%s\n", name, s }' "$TMP/$1.right"
 }
 # right_is NAME WHAT PERCENT : (of few samples, one may be wrong)
-right_is() { awk -v what="$2" -v min="$3" '$1 == what && $2 > 20 && ($3 >= min || $2 * (100 - $3) <= 100) { found = 1 } END { exit !found }' "$TMP/$1.right"; }
+right_is() {
+	awk -v what="$2" -v min="$3" '$1 == what && $2 > 20 && ($3 >= min || $2 * (100 - $3) <= 100) { found = 1 } END { exit !found }' "$TMP/$1.right" && return 0
+	cat "$TMP/$1.right"
+	return 1
+}
 # has_tool NAME TOOL... : prints `unable` where one of the tools is missing.
 has_tool() {
 	local name=$1 tool
@@ -85,6 +111,7 @@ check jitdump-attached-names share_about jitdump-attached ';main;turn;second;bur
 # ---- node ----
 
 if has_tool node node; then
+	LEAVES="north=northLeaf south=southLeaf"
 	row node 99.5 node "$SOURCES/work.js" "$SECONDS_EACH"
 	check node-names has node ';main_\[j\];([^;]*;)*lambdas_\[j\]'
 	row node-leaves 99.5 node "$SOURCES/leaves.js" "$SECONDS_EACH"
@@ -93,15 +120,17 @@ if has_tool node node; then
 	leaves_right node-interpreted js
 	for name in node-leaves node-interpreted; do
 		for what in leaf outermost calls; do
-			check $name-$what right_is $name $what 98
+			right_at_least $name $what 98
 		done
 		check $name-named right_is $name named 97
 	done
 	# (V8 writes a log into the current folder, too.)
 	row node-map 99.5 sh -c "cd '$TMP' && exec node --perf-basic-prof '$SOURCES/work.js' $SECONDS_EACH"
 	check node-map-names has node-map 'main .*recurse .*recurse .*inner '
+	judged node-map 99.5 $LEAVES
 	row node-jitdump 99.5 sh -c "cd '$TMP' && exec node --perf-prof '$SOURCES/work.js' $SECONDS_EACH"
 	check node-jitdump-names has node-jitdump 'main .*recurse .*recurse .*inner '
+	judged node-jitdump 99.5 $LEAVES
 fi
 
 # ---- CPython: its functions without a flag; with -X perf a trampoline for each function, too ----
@@ -134,7 +163,7 @@ for version in 3.11 3.12 3.13; do
 	leaves_right python-$version-leaves python
 	check python-$version-outermost right_is python-$version-leaves outermost 99.5
 	if [ "$BPF" ]; then
-		check python-$version-leaf right_is python-$version-leaves leaf 98
+		right_at_least python-$version-leaves leaf 98
 		check python-$version-calls right_is python-$version-leaves calls 98
 	else
 		unable python-$version-leaf "no BPF programs here: frames are read late"
@@ -149,6 +178,11 @@ for version in 3.11 3.12 3.13; do
 	check python-$version-perf-names has python-$version-perf \
 		'py::<module>:[^;]*work.py[^;]*;([^;]*;)*py::main:[^;]*;([^;]*;)*(py::recurse:[^;]*;[^p]([^;]*;)*){11}py::inner:'
 	check python-$version-perf-depth hasnt python-$version-perf '(py::recurse:.*){12}'
+	# Both in one copy: the trampolines, and the functions that perfwind finds by itself.
+	row python-$version-perf-leaves 99.5 "$python" -X perf "$SOURCES/leaves.py" "$SECONDS_EACH"
+	leaves_right python-$version-perf-leaves trampolines
+	right_at_least python-$version-perf-leaves leaf 98
+	check python-$version-perf-outermost right_is python-$version-perf-leaves outermost 99.5
 done
 
 # ---- PHP and Ruby: their functions without a flag ----
@@ -179,7 +213,7 @@ if [ "$BPF" ] && has_tool ruby-threads ruby; then
 fi
 for name in php ruby; do
 	[ -s "$TMP/$name.right" ] || continue
-	check $name-leaf right_is $name leaf 98
+	right_at_least $name leaf 98
 	check $name-outermost right_is $name outermost 98
 	if [ "$BPF" ]; then
 		check $name-calls right_is $name calls 98
@@ -188,21 +222,53 @@ for name in php ruby; do
 	fi
 done
 
-# ---- Java with frame pointers: compiled, interpreted, by C1 alone; attached ----
+# ---- Java: with frame pointers and without, where the VM describes its code; interpreted, by C1 alone, by C1 and C2; attached ----
 
 if has_tool java java javac && check java-build javac -d "$TMP" "$SOURCES/Work.java"; then
-	JAVA="java -XX:+PreserveFramePointer -cp $TMP"
-	row java-fp 99.5 $JAVA Work all "$SECONDS_EACH"
-	row java-fp-interpreted 99.5 $JAVA -Xint Work all "$SECONDS_EACH"
-	row java-fp-c1 99.5 $JAVA -XX:TieredStopAtLevel=1 Work all "$SECONDS_EACH"
-	attached java-fp-attached 99.5 1500 $JAVA Work all 60
-
-	# Without a flag: the VM describes its code.  work() calls recurse(), which calls itself, and inner() is called by the last.
-	JAVA="java -cp $TMP"
-	row java 99.5 $JAVA Work all "$SECONDS_EACH"
-	row java-interpreted 99.5 $JAVA -Xint Work recurse "$SECONDS_EACH"
-	check java-interpreted-names has java-interpreted \
+	LEAVES="Work.north=Work.northLeaf Work.south=Work.southLeaf"
+	# java_rows NAME OPTIONS...  (Of a method that C1 has inlined the VM records the calls only, and a loop without one is its caller's.)
+	java_rows() {
+		local prefix=$1 mode options warm
+		shift
+		while read -r mode warm options; do
+			row "$prefix-$mode" 99.5 java "$@" $options -cp "$TMP" Work all "$SECONDS_EACH"
+			judged "$prefix-$mode" 99.5 $LEAVES
+			attached "$prefix-$mode-attached" 99.5 "$warm" java "$@" $options -cp "$TMP" Work all 60
+			judged "$prefix-$mode-attached" 99.5 $LEAVES
+		done <<-END
+			interpreted 300 -Xint
+			c1 700 -XX:TieredStopAtLevel=1 -XX:CompileCommand=quiet -XX:CompileCommand=dontinline,Work::*Leaf
+			c2 1500
+		END
+	}
+	java_rows java-fp -XX:+PreserveFramePointer
+	java_rows java
+	check java-attached-names has java-c2-attached ';Work.main_\[[01j]\];Work.collections_\[j\];java.util.TreeMap.put_\[j\]'
+	# work() calls recurse(), which calls itself, and inner() is called by the last.
+	row java-recurse 99.5 java -Xint -cp "$TMP" Work recurse "$SECONDS_EACH"
+	check java-interpreted-names has java-recurse \
 		';Work.main_\[0\];(Work.recurse_\[0\];){41}Work.inner_\[0\]'
-	attached java-attached 99.5 1500 $JAVA Work all 60
-	check java-attached-names has java-attached ';Work.main_\[[01j]\];Work.collections_\[j\];java.util.TreeMap.put_\[j\]'
 fi
+
+# ---- Go without symbols, OCaml, Haskell ----
+
+LANGUAGES=$PWD/tests/programs/languages
+if has_tool go-stripped go && check go-stripped-build env GOCACHE="$TMP/go" GOPATH="$TMP/gopath" GO111MODULE=off GOTOOLCHAIN=local GOFLAGS= \
+	go build -ldflags '-s -w' -o "$TMP/gostripped" "$LANGUAGES/work.go"; then
+	row go-stripped 99.5 "$TMP/gostripped" "$SECONDS_EACH"
+	judged go-stripped 99.5 main.goWork=main.goInner
+fi
+cp "$LANGUAGES/work.ml" "$SOURCES/leaves.hs" "$TMP"
+if has_tool ocaml ocamlopt && check ocaml-build sh -c "cd '$TMP' && ocamlopt -o ocamlwork work.ml"; then
+	row ocaml 99.5 "$TMP/ocamlwork" "$SECONDS_EACH"
+	judged ocaml 99.5 Work.ocaml_work=Work.inner
+fi
+if has_tool haskell ghc && check haskell-build sh -c "cd '$TMP' && ghc -O -o haskell leaves.hs"; then
+	row haskell 95 "$TMP/haskell" "$SECONDS_EACH"
+	judged haskell 95 'hs_main=*'
+	# Both have the same work.
+	halves() { folded haskell | awk '/\.\$wnorthLeaf / { n += $NF } /\.\$wsouthLeaf / { s += $NF } END { print n, s; exit n < 0.7 * s || s < 0.7 * n || n + s < 20 }'; }
+	check haskell-halves halves
+fi
+
+table

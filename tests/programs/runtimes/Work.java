@@ -1,5 +1,5 @@
 /* Work PART SECONDS - recursion, interfaces, lambdas, collections, strings, exceptions; PART: one of these, or all.
- * inner() does the work. */
+ * inner() does the work; north() calls northLeaf(), south() southLeaf(), and both nothing else, so the leaf of these samples is known. */
 import java.util.*;
 import java.util.function.*;
 
@@ -15,6 +15,20 @@ public class Work {
 			y = y * 6364136223846793005L + 1442695040888963407L ^ y >>> 7;
 		return y;
 	}
+	static long northLeaf(long x) {
+		long y = x;
+		for (int i = 0; i < 60000; i++)
+			y = y * 6364136223846793005L + 1442695040888963407L ^ y >>> 7;
+		return y;
+	}
+	static long southLeaf(long x) {
+		long y = x;
+		for (int i = 0; i < 60000; i++)
+			y = y * 3935559000370003845L + 2691343689449507681L ^ y >>> 9;
+		return y;
+	}
+	static long north(long x) { return northLeaf(x) + 1; }
+	static long south(long x) { return southLeaf(x) + 1; }
 	static long recurse(int depth, long x) {
 		return depth == 0 ? inner(x) : recurse(depth - 1, x + depth) + 1;
 	}
@@ -54,6 +68,9 @@ public class Work {
 	public static void main(String[] args) throws Exception {
 		long end = System.nanoTime() + Long.parseLong(args[1]) * 1000000000L, x = 1;
 		while (System.nanoTime() < end) {
+			if (args[0].equals("all"))
+				for (long until = System.nanoTime() + 1000000; System.nanoTime() < until;)
+					sink += north(x) + south(x);
 			for (int i = 0; i < 50; i++) {
 				x++;
 				switch (args[0]) {

@@ -116,7 +116,12 @@ class Js:
     inner = {}
 
 
-LANGUAGES = {"python": Python, "php": Php, "ruby": Ruby, "js": Js}
+class Trampolines(Python):
+    """With -X perf: CPython's trampolines, py::NAME:FILE, name the functions."""
+    suffix = " [python]"
+
+
+LANGUAGES = {"python": Python, "trampolines": Trampolines, "php": Php, "ruby": Ruby, "js": Js}
 
 
 def adjacent(frames, suffix):
@@ -144,6 +149,8 @@ def check(language):
         stack, _, weight = line.rpartition(" ")
         stack = re.sub(r"\{closure:[^;]*\}", "{closure}", stack)  # PHP 8.4 on
         frames, weight = stack.split(";"), int(weight)
+        if table is Trampolines:
+            frames = [re.sub(r"^py::([^:;]*):.*", r"\1 [python]", frame) for frame in frames]
         suffix = getattr(table, "suffix", " [%s]" % language)
         named = [frame[:-len(suffix)] for frame in frames if frame.endswith(suffix)]
         functions = [name for name in named if name not in table.inner]
@@ -161,7 +168,7 @@ def check(language):
         if language == "js":
             count("named", weight, not any(unnamed(frame) for frame in frames[frames.index(named[-1] + suffix):]))
         count("outermost", weight, functions[:2] in (table.outermost, getattr(table, "threads", None)) and functions[2:3] in ([], ["left"], ["right"]))
-        for caller, callee in zip(functions, functions[1:]) if language in ("python", "js") else adjacent(frames, suffix):
+        for caller, callee in zip(functions, functions[1:]) if language in ("python", "trampolines", "js") else adjacent(frames, suffix):
             count("calls", weight, caller in table.callers.get(callee, {caller}))
         for caller, callee in adjacent(frames, suffix):
             if callee in table.inner:

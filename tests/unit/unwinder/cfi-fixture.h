@@ -51,7 +51,8 @@ enum {
 	UNDEFINED = 0x07,
 	SAME = 0x08,
 	IN_REGISTER = 0x09,
-	OFFSET_SF = 0x11
+	OFFSET_SF = 0x11,
+	VAL_EXPRESSION = 0x16
 };
 
 struct bytes {

@@ -15,6 +15,7 @@
  *   0x1c00 goes    the same as Go's linker says it
  *   0x1c80 goes_pushing  by it, too, from byte 0x30 on CFA = rsp + 16
  *   0x1d00 goes_home  by it, CFA = rsp + 32
+ *   0x1d80 runs    CFA = rsp, rbp at CFA + 16392, return address at CFA + 16432, rsp + 16440: as GHC's StgRun has it
  *   0x1a80 emptied CFA = rsp + 8, rbp and rbx at CFA - 16 and - 24: behind its pops, which no CFI describes
  *   0x1b00 bare    CFA = rsp + 24, rbp at CFA - 16, and no epilogue in the CFI
  *   0x1b80 bare_fp CFA = rbp + 16, rbp at CFA - 16, the same
@@ -46,6 +47,7 @@ enum {
 	GOES = 0x401c00,
 	GOES_PUSHING = 0x401c80,
 	GOES_HOME = 0x401d00,
+	RUNS = 0x401d80,
 	JIT = 0x600000,
 };
 
@@ -168,6 +170,9 @@ UNUSED static struct uw_module *module_make(void)
 				       0x7f, ADVANCE1, 0x30, DEF_CFA_OFFSET_SF, 0x7e, 0)},
 		{GOES_HOME,
 		 PUT_FDE(&eh, cie, GOES_HOME - CFI_BIAS, 0x80, DEF_CFA_OFFSET_SF, 0x7c, 0)},
+		{RUNS, PUT_FDE(&eh, cie, RUNS - CFI_BIAS, 0x60, ADVANCE | 0x25, DEF_CFA, RSP, 0,
+			       OFFSET_SF, RBP, 0xff, 0x6f, OFFSET_SF, RIP, 0xfa, 0x6f,
+			       VAL_EXPRESSION, RSP, 4, 0x77, 0xb8, 0x80, 1)},
 	};
 
 	return module_of_functions(&eh, pairs, ARRAY_SIZE(pairs));

@@ -638,6 +638,61 @@ static void test_still_unknown(void **state)
 	assert_true(f->res.n_frames < 2 || f->frames[1] & UW_FRAME_GUESSED);
 }
 
+enum { STG_WORDS = 2200, STG_RBP = 2049, STG_RETURN = 2054 }; /* in words from rsp on */
+
+/* As GHC's code has it: no CFI, far below the frame that StgRun has made for schedule(). */
+static void stg_stack(struct fixture *f, uint64_t *stack, size_t skip, uint64_t to)
+{
+	int32_t call = (int32_t)(to - (BARE + 0x25));
+
+	memset(stack, 0, STG_WORDS * sizeof(*stack));
+	memset(f->fake.bare, 0x90, sizeof(f->fake.bare));
+	f->fake.bare[0x20] = 0xe8;
+	memcpy(f->fake.bare + 0x21, &call, sizeof(call));
+	stack[skip + STG_RBP] = SP + 8 * (STG_RETURN + 20);
+	stack[skip + STG_RETURN] = BARE + 0x25;
+	stack[skip + STG_RETURN + 3] = ROOTED + 1;
+	f->snapshot.stack = (uint8_t *)stack;
+	f->snapshot.stack_len = STG_WORDS * sizeof(*stack);
+	f->regs[UW_X86_BP] = 0x5000000000; /* Haskell's stack */
+}
+
+static void test_haskell(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t stack[STG_WORDS];
+
+	fixture_space(f, 6, &f->fake.memory);
+	for (size_t skip = 0; skip < 2; skip++) /* ... and while it calls a C function */
+		for (unsigned round = 0; round < 2; round++) {
+			stg_stack(f, stack, skip, RUNS);
+			run(f, SILENT + 0x20 + skip);
+			assert_result(f, UW_WHOLE, UW_OK, 3);
+			assert_int_equal(f->frames[1], CALLED(BARE + 0x25));
+			assert_int_equal(f->frames[2], CALLED(ROOTED + 1));
+		}
+}
+
+/* A call of another function, a copy that ends before, or a word that is no return address: no proof. */
+static void test_haskell_unproved(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t stack[STG_WORDS];
+
+	fixture_space(f, 6, &f->fake.memory);
+	stg_stack(f, stack, 0, SMALL);
+	run(f, SILENT + 0x20);
+	assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 1);
+	stg_stack(f, stack, 0, RUNS);
+	f->snapshot.stack_len = 8 * (STG_RETURN + 1) - 1;
+	run(f, SILENT + 0x21);
+	assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 1);
+	stg_stack(f, stack, 0, RUNS);
+	stack[STG_RETURN] = BARE + 0x24;
+	run(f, SILENT + 0x22);
+	assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -648,7 +703,7 @@ int main(void)
 		TEST(test_no_end),	  TEST(test_still),	      TEST(test_go_stacks),
 		TEST(test_go_top),	  TEST(test_go_clock),	      TEST(test_pushes),
 		TEST(test_still_unread),  TEST(test_still_candidate), TEST(test_still_first),
-		TEST(test_still_unknown),
+		TEST(test_still_unknown), TEST(test_haskell),	      TEST(test_haskell_unproved),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
