@@ -277,13 +277,21 @@ int uw_gopclntab_add(struct uw_symbols_builder *b, const struct uw_elf *elf)
 /* ---- frames ----
  *
  * pcsp has the size of the frame without the return address.  Go's linker (writeframes() of cmd/link/internal/ld/dwarf.go)
- * writes for each change DW_CFA_def_cfa_offset_sf and an advance, below one CIE. */
+ * writes for each change DW_CFA_def_cfa_offset_sf and an advance, below one CIE.
+ *
+ * Three functions of the runtime go to the thread's own stack and call a function there, which the tables do not state.
+ * They are the first frame of that stack, so their return address is undefined from the switch on.  (Of processes with
+ * readable memory the unwinder sees it by the code, see unwinder/code.h.) */
 
 enum {
 	FRAMES_MAX = 64 << 20,
 	CHANGES_MAX = 16 << 20, /* of all functions: these can share their values */
 	PCSP_AT = 16,
 	CFA_DEF_OFFSET_SF = 0x13,
+	CFA_OFFSET_EXTENDED = 5,
+	CFA_UNDEFINED = 7,
+	REG_RA = 16,
+	SWITCH_MAX = 1024, /* bytes of such a function */
 	CFA_ADVANCE_1 = 2,
 	CFA_ADVANCE_2,
 	CFA_ADVANCE_4,
@@ -299,6 +307,7 @@ static const uint8_t go_cie[] = {
 };
 
 struct frames {
+	const struct uw_elf *elf;
 	struct buffer b;
 	size_t changes;
 	bool bad; /* too much */
@@ -366,17 +375,81 @@ static uint64_t put_changes(struct frames *f, const struct gopclntab *t, uint64_
 	return here;
 }
 
+/* Functions that switch stacks (runtime/asm_amd64.s): the instructions behind the switch, and those that go back. */
+#define CODE(text) text, sizeof(text) - 1
+static const struct {
+	const char *name;
+	const char *there;
+	size_t there_len;
+	const char *back; /* NULL: it never does */
+	size_t back_len;
+} switches[] = {
+	/* mov %rdi,%rdx; mov (%rdi),%rdi; call *%rdi; mov 0x38(%rax),%rsp */
+	{"runtime.systemstack", CODE("\x48\x89\xfa\x48\x8b\x3f\xff\xd7"), CODE("\x48\x8b\x60\x38")},
+	/* push %rax; mov (%rdx),%r12; call *%r12 */
+	{"runtime.mcall", CODE("\x50\x4c\x8b\x22\x41\xff\xd4"), NULL, 0},
+	/* mov 0x38(%rbx),%rsp: its last byte */
+	{"runtime.morestack", CODE("\x63\x38"), NULL, 0},
+};
+
+/* Where a function of @bytes bytes is on the thread's own stack: offsets; false: it is none of these. */
+static bool find_switch(const struct frames *f, const struct gopclntab *t, uint64_t pc,
+			uint64_t entry, uint64_t bytes, uint64_t *ret_there, uint64_t *ret_back)
+{
+	uint8_t code[SWITCH_MAX];
+	const uint8_t *there, *back;
+	const char *name;
+	size_t len, i;
+
+	name = name_of(t, entry, &len);
+	for (i = 0; i < ARRAY_SIZE(switches); i++)
+		if (name && len == strlen(switches[i].name) && !memcmp(name, switches[i].name, len))
+			break;
+	if (i == ARRAY_SIZE(switches) || bytes > sizeof(code) ||
+	    uw_elf_read_vaddr(f->elf, t->text + pc, code, bytes) < 0)
+		return false;
+	there = memmem(code, bytes, switches[i].there, switches[i].there_len);
+	if (!there || there == code)
+		return false;
+	back = switches[i].back ? memmem(there, bytes - (size_t)(there - code), switches[i].back,
+					 switches[i].back_len)
+				: NULL;
+	*ret_there = (uint64_t)(there - code);
+	*ret_back = back ? (uint64_t)(back - code) + switches[i].back_len : bytes;
+	return true;
+}
+
+/* These functions have frames of 0 bytes. */
+static void put_switch(struct frames *f, uint64_t there, uint64_t back, uint64_t bytes)
+{
+	put_offset(f, 0);
+	put_advance(f, there);
+	put_bytes(f, CFA_UNDEFINED, 1);
+	put_bytes(f, REG_RA, 1);
+	put_advance(f, back - there);
+	if (back >= bytes)
+		return;
+	put_bytes(f, CFA_OFFSET_EXTENDED, 1);
+	put_bytes(f, REG_RA, 1);
+	put_bytes(f, 2, 1);
+	put_advance(f, bytes - back);
+}
+
 static void put_function(struct frames *f, const struct gopclntab *t, uint64_t pc, uint64_t entry,
 			 uint64_t bytes)
 {
 	size_t start = f->b.len;
+	uint64_t there, back;
 	uint32_t len;
 
 	put_bytes(f, 0, 4); /* length */
 	put_bytes(f, 0, 4); /* the CIE */
 	put_bytes(f, t->text + pc, WORD);
 	put_bytes(f, 0, WORD); /* bytes */
-	bytes = put_changes(f, t, entry, bytes);
+	if (find_switch(f, t, pc, entry, bytes, &there, &back))
+		put_switch(f, there, back, bytes);
+	else
+		bytes = put_changes(f, t, entry, bytes);
 	while ((f->b.len - start) % WORD && !f->bad)
 		put_bytes(f, 0, 1); /* DW_CFA_nop */
 	if (!bytes || f->bad) {
@@ -410,7 +483,7 @@ static int make_frames(void *arg, const struct gopclntab *t)
 
 int uw_gopclntab_frames(const struct uw_elf *elf, struct uw_section *ret_frame)
 {
-	_cleanup_(frames_deinit) struct frames f = {.changes = 0};
+	_cleanup_(frames_deinit) struct frames f = {.elf = elf};
 	int r;
 
 	if (elf->arch != UW_ARCH_X86_64)

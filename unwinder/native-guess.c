@@ -559,14 +559,15 @@ static bool guess_by_prologue(struct native *e, struct walk *w, rule_t rule, str
 
 /* ---- Haskell ----
  *
- * Code of GHC has no CFI and, in rbp, a stack of its own, which is in the heap.  rsp stays where StgRun has put it (rts/StgCRun.c):
+ * Code of GHC has no CFI and, in rbp, a stack of its own, which is in the heap.  rsp stays where StgRun has put it
+ * (rts/StgCRun.c):
  *
  *     rsp           16,384 bytes that the code may use
  *     rsp + 16384   rbx, rbp, r12 to r15 as schedule() had them
  *     rsp + 16432   the return address, in schedule()
  *
- * and 8 bytes below that while a C function is called.  The proof: before the return address is a call of a function with CFI that
- * describes this very frame. */
+ * and 8 bytes below that while a C function is called.  The proof: before the return address is a call of a function
+ * with CFI that describes this very frame. */
 
 enum { STG_BP = 16384 + 8, STG_RA = 16384 + 48, STG_ALIGN = 8 };
 
@@ -593,7 +594,7 @@ static bool stg_is_run(struct native *e, const struct walk *w, uint64_t address)
 	       stg_is_at(&row.regs[DWARF_X86_RBP], STG_BP);
 }
 
-/* The word at @address: of the copy, or of the process, as the pages of what the code does not use were never touched. */
+/* The word at @address: of the copy, or of the process, as the pages that the code does not use were never touched. */
 static bool stg_word(const struct walk *w, uint64_t address, uint64_t *ret_word)
 {
 	const struct uw_snapshot *s = w->snapshot;

@@ -35,8 +35,7 @@ if built go go go build -o gowork work.go && (cd "$TMP" && go build -ldflags '-s
 	check go-stripped-names has gostripped 'runtime.goexit[^;]*;.*main.worker;main.goWork;main.goInner '
 	check go-stripped-inlined has gostripped 'main.worker;main.goSort;sort.Strings;.*sort.'
 	# (of few stacks, three: a signal's handler has a stack of its own)
-	# (by the daemon, which copies no deep stacks at the sample: two of a hundred)
-	check go-stripped-whole json gostripped "total - v['stacks']['whole'] <= max(3, ${UNIT_STARTED:+4 *} 0.005 * total)"
+	check go-stripped-whole json gostripped "total - v['stacks']['whole'] <= max(3, 0.005 * total)"
 	check go-stripped-consistent consistent gostripped
 fi
 if built rust rustc rustc -O -g -o rustwork work.rs; then

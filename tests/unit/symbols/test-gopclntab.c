@@ -374,6 +374,65 @@ static void test_frames(void **state)
 	assert_int_equal(frames_of(&t, &frame), 0);
 }
 
+/* Of the second function: @code at offset 32, @back at 48. */
+static void frames_of_switch(const char *name, const char *code, const char *back,
+			     struct uw_section *frame)
+{
+	enum { PHDR_AT = 520, TEXT_OFFSET = 2048 };
+	_cleanup_(uw_elf_close) struct uw_elf elf = {.fd = -1};
+	const Elf64_Phdr phdr = {.p_type = PT_LOAD,
+				 .p_offset = TEXT_OFFSET,
+				 .p_vaddr = TEXT,
+				 .p_filesz = 0xc0,
+				 .p_memsz = 0xc0};
+	uint8_t image[IMAGE_MAX];
+	Elf64_Ehdr head;
+	struct table t;
+
+	make_1_20(&t);
+	put_frames(&t);
+	put_name(&t, 0x70, name);
+	(void)make_image(image, t.bytes, t.len, NAME_TABLE, 0);
+	memcpy(&head, image, sizeof(head));
+	head.e_phoff = PHDR_AT;
+	head.e_phnum = 1;
+	head.e_phentsize = sizeof(phdr);
+	memcpy(image, &head, sizeof(head));
+	memcpy(image + PHDR_AT, &phdr, sizeof(phdr));
+	memset(image + TEXT_OFFSET, 0x90, 0xc0);
+	memcpy(image + TEXT_OFFSET + 0x40 + 32, code, strlen(code));
+	memcpy(image + TEXT_OFFSET + 0x40 + 48, back, strlen(back));
+	assert_int_equal(uw_elf_open_bytes(&elf, image, TEXT_OFFSET + 0xc0), 0);
+	assert_int_equal(uw_gopclntab_frames(&elf, frame), 1);
+}
+
+/* Functions that go to the thread's own stack: no return address from there on. */
+static void test_switches(void **state)
+{
+	enum { PROGRAM_AT = 20 + 40 + 24 }; /* the CIE, one's FDE, the head of two's */
+	static const uint8_t there_and_back[] = {0x13, 0x7e, 0x60, 7, 16, 0x54, 5, 16, 2, 2, 0x4c};
+	static const uint8_t there[] = {0x13, 0x7e, 0x60, 7, 16, 2, 0x60};
+	static const char mcall[] = "\x50\x4c\x8b\x22\x41\xff\xd4";
+	struct uw_section frame = {0};
+
+	(void)state;
+	frames_of_switch("runtime.systemstack", "\x48\x89\xfa\x48\x8b\x3f\xff\xd7",
+			 "\x48\x8b\x60\x38", &frame);
+	assert_true(frame.size >= PROGRAM_AT + sizeof(there_and_back));
+	assert_memory_equal(frame.data + PROGRAM_AT, there_and_back, sizeof(there_and_back));
+	uw_section_deinit(&frame);
+	frames_of_switch("runtime.mcall", mcall, "", &frame);
+	assert_memory_equal(frame.data + PROGRAM_AT, there, sizeof(there));
+	uw_section_deinit(&frame);
+	/* Other code of that name, and that code with another name. */
+	frames_of_switch("runtime.mcall", "\x50", "", &frame);
+	assert_int_not_equal(frame.data[PROGRAM_AT + 2], 0x60);
+	uw_section_deinit(&frame);
+	frames_of_switch("runtime.mcal", mcall, "", &frame);
+	assert_int_not_equal(frame.data[PROGRAM_AT + 2], 0x60);
+	uw_section_deinit(&frame);
+}
+
 /* Bytes that a hostile program has there: work and memory have bounds, and a function ends where the next one begins. */
 static void test_hostile_frames(void **state)
 {
@@ -432,9 +491,10 @@ static void test_damage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_versions), cmocka_unit_test(test_movable),
-		cmocka_unit_test(test_in_data),	 cmocka_unit_test(test_damage),
-		cmocka_unit_test(test_frames),	 cmocka_unit_test(test_hostile_frames),
+		cmocka_unit_test(test_versions),       cmocka_unit_test(test_movable),
+		cmocka_unit_test(test_in_data),	       cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_frames),	       cmocka_unit_test(test_switches),
+		cmocka_unit_test(test_hostile_frames),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
