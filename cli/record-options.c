@@ -336,8 +336,8 @@ static const struct option_def defs[] = {
 	     "end when the trace has this size (20M; a command is then terminated)"),
 	CALL("max-cpu", 0, "PERCENT", set_max_cpu,
 	     "use at most this much of one CPU (1%), over any 10 s after the start: where it "
-	     "takes\nmore, samples are left "
-	     "out, first of processes that have many, and their weight is added\nto the samples "
+	     "takes\nmore, CPUs are sampled less often (-a), and samples left "
+	     "out, first of processes\nthat have many; their weight is added to the samples "
 	     "that are kept"),
 	TEXT("perf-data", 0, "FILE", perf_data,
 	     "also write the raw records, for `perf report` and `perf script`\n(large: whole "

@@ -315,7 +315,7 @@ static int write_group(struct import *im, struct import_group *g, int r)
 		emit_renew(im->emit);
 	}
 	if (++im->groups_written % IMPORT_RELEASE == 0)
-		process_table_release_ended(im->processes);
+		process_table_release_ended(im->processes, SIZE_MAX);
 	return r < 0 ? trace(r) : 0;
 }
 

@@ -200,6 +200,10 @@ enum { PERF_MIDDLE_BYTES = 16384, PERF_SMALL_BYTES = 4096 };
 int perf_source_set_stack_bytes(struct perf_source *source, uint32_t cpu, uint32_t bytes);
 /* tasks: goes on with changes that are due; about each 100 ms.  Has a copy size changed? */
 bool perf_source_settle(struct perf_source *source);
+/* machine: so many samples a second from now on, in place of options.frequency; perf_source_options() has the new one.  Weights
+ * stay right: each sample has the period that it was taken with.  -EOPNOTSUPP: for tasks, and with a period, followers or
+ * options.switches.  After another failure some CPUs have the old rate. */
+int perf_source_set_frequency(struct perf_source *source, uint64_t hz);
 uint32_t perf_source_stack_bytes(const struct perf_source *source, uint32_t cpu);
 bool perf_source_is_double(const struct perf_source *source, uint32_t ring, uint64_t id,
 			   uint64_t time);

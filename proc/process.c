@@ -128,13 +128,21 @@ static void remove_process(struct process_table *table, struct process *p)
 	(void)process_unref(p);
 }
 
-void process_table_release_ended(struct process_table *table)
+void process_table_release_ended(struct process_table *table, size_t keep)
 {
-	for (struct process *p = table->exited.newest; p; p = p->older) {
+	struct process *older;
+
+	for (struct process *p = table->exited.newest; p; p = older) {
+		older = p->older;
 		/* One reference each: the table's on the process, the process's on the space.
 		 * Only this thread takes references. */
 		if (atomic_load(&p->refs) != 1 || (p->space && atomic_load(&p->space->refs) != 1))
 			continue;
+		if (!keep) {
+			remove_process(table, p);
+			continue;
+		}
+		keep--;
 		if (!p->space && !p->memory && p->given_maps < 0)
 			continue;
 		p->space = uw_space_unref(p->space);
@@ -306,23 +314,11 @@ void process_table_unsure(struct process_table *table)
 	}
 }
 
-static bool has_pid(const uint32_t *pids, size_t n, uint32_t pid)
+static int compare_pids(const void *a, const void *b)
 {
-	size_t low = 0;
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
-	while (n) {
-		size_t half = n / 2;
-
-		if (pids[low + half] == pid)
-			return true;
-		if (pids[low + half] < pid) {
-			low += half + 1;
-			n -= half + 1;
-		} else {
-			n = half;
-		}
-	}
-	return false;
+	return x < y ? -1 : x > y;
 }
 
 size_t process_table_end_missing(struct process_table *table, const uint32_t *pids, size_t n)
@@ -334,7 +330,7 @@ size_t process_table_end_missing(struct process_table *table, const uint32_t *pi
 		newer = p->newer;
 		if (!p->exit_lost)
 			continue;
-		if (has_pid(pids, n, p->pid)) {
+		if (n && bsearch(&p->pid, pids, n, sizeof(*pids), compare_pids)) {
 			p->exit_lost = p->missing = false;
 		} else if (p->missing) {
 			process_set_exited(table, p, true);

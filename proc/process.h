@@ -61,6 +61,7 @@ struct process_share {
 	uint32_t credit;	/* fixed point: at one a sample is kept */
 	bool listed;
 	uint64_t weight; /* of samples left out, for the next one */
+	uint32_t sent;	 /* samples in the stages behind the reader */
 };
 
 struct process {
@@ -118,9 +119,9 @@ struct process {
 };
 
 struct process_table;
-/* Frees the memory descriptors and snapshots of processes that have ended and have no samples in
- * progress. */
-void process_table_release_ended(struct process_table *table);
+/* Of processes that have ended and have no samples in progress: removes all but the last @keep, and frees the memory descriptors
+ * and snapshots of these. */
+void process_table_release_ended(struct process_table *table, size_t keep);
 /* Borrows @modules.  At most @max processes, and 4,096 processes that have ended.  Past the limit the
  * least recently used one is removed, those that have ended first. */
 int process_table_new(struct uw_modules *modules, size_t max, struct process_table **ret_table);

@@ -1,9 +1,14 @@
 /* session-budget.c - --max-cpu: the session's own CPU time, and how many samples it may take for that.  Thread: main.
  *
  * A second's work shows what a sample costs.  What is left of the budget of ten seconds decides how many samples the next
- * second takes; thin.h chooses them.  The first seconds, which read files, count with what they may spend at most. */
+ * second takes.  Samples that nobody may take cost the kernel and the targets, too: where only a part is affordable, the rate of
+ * the events is divided by RATE_STEP, and again, and for what remains thin.h chooses the samples.  A rate that leaves most of
+ * the budget unused for some seconds goes up again.  The first seconds, which read files, count with what they may spend at
+ * most. */
+#include <errno.h>
 #include <time.h>
 
+#include "base/error.h"
 #include "session/pipeline/thin.h"
 #include "session/session-private.h"
 
@@ -15,6 +20,9 @@ enum {
 	FEW = 100,
 	LEAST = 1, /* samples in a window, so that a target is never unseen */
 	WINDOWS_PER_S = 1000 / THIN_WINDOW_MS,
+	RATE_STEP = 4,
+	RATE_LEAST = 10, /* Hz */
+	SPARE_S = 3,
 };
 
 /* Sessions that share a process share main, too: each counts its own work in it. */
@@ -69,14 +77,48 @@ static void allow(struct session *s, uint64_t samples, uint64_t received)
 
 	b->allowed = samples > received + received / 8 ? UINT64_MAX
 						       : max_u64(samples / WINDOWS_PER_S, LEAST);
-	if (b->allowed == UINT64_MAX || s->account.skipped[SKIP_THINNED] == 0)
+	if (b->steps || (b->allowed != UINT64_MAX && s->account.skipped[SKIP_THINNED]))
+		session_note(
+			s,
+			"samples are taken less often or left out, to use at most %.3g %% of a "
+			"CPU (--max-cpu, in perfwind.conf user-max-cpu and recording-max-cpu); "
+			"their weight is added to the samples that are kept",
+			s->options.max_cpu_ppm / 1e4);
+}
+
+static uint64_t rate_at(const struct session_budget *b, uint32_t steps)
+{
+	uint64_t hz = b->rate;
+
+	for (; steps; steps--)
+		hz /= RATE_STEP;
+	return hz;
+}
+
+static void set_steps(struct session *s, uint32_t steps)
+{
+	struct session_budget *b = &s->budget;
+	uint64_t hz = rate_at(b, steps);
+
+	b->spare = 0;
+	if (perf_source_set_frequency(s->source, hz) == -EOPNOTSUPP)
 		return;
-	session_note(s,
-		     "a part of the samples is left out, to use at most %.3g %% of "
-		     "a CPU (--max-cpu, in perfwind.conf user-max-cpu and recording-max-cpu); "
-		     "their weight is "
-		     "added to the samples that are kept",
-		     s->options.max_cpu_ppm / 1e4);
+	log_verbose("%lu samples a second on each CPU (were %lu)", hz, rate_at(b, b->steps));
+	b->steps = steps;
+}
+
+/* @samples are affordable in the next second; the last one had @received. */
+static void adapt_rate(struct session *s, uint64_t samples, uint64_t received)
+{
+	struct session_budget *b = &s->budget;
+
+	if (samples < received / RATE_STEP && rate_at(b, b->steps + 1) >= RATE_LEAST) {
+		set_steps(s, b->steps + 1);
+		return;
+	}
+	b->spare = b->steps && samples > received * RATE_STEP ? b->spare + 1 : 0;
+	if (b->spare >= SPARE_S)
+		set_steps(s, b->steps - 1);
 }
 
 static void spend(struct session *s, uint64_t now)
@@ -91,7 +133,11 @@ static void spend(struct session *s, uint64_t now)
 	b->received = s->account.received;
 	b->second_at = now;
 	/* Few samples do not show what many cost. */
-	samples = received < FEW ? left / FIRST_SAMPLE_NS : thin_afford(left, used, kept);
+	if (kept >= FEW)
+		b->sample_ns = max_u64(used / kept, 1);
+	samples = received < FEW ? left / b->sample_ns : thin_afford(left, used, kept);
+	if (b->rate && b->n_seconds > START_S)
+		adapt_rate(s, samples, received);
 	allow(s, samples, received);
 }
 
@@ -100,6 +146,8 @@ void session_budget_start(struct session *s)
 	struct session_budget *b = &s->budget;
 
 	b->second_at = b->window_at = s->started_at;
+	b->sample_ns = FIRST_SAMPLE_NS;
+	b->rate = perf_source_options(s->source)->frequency;
 	b->allowed = s->options.max_cpu_ppm
 			     ? max_u64(allowance(s, NSEC_PER_SEC) / FIRST_SAMPLE_NS / WINDOWS_PER_S,
 				       LEAST)

@@ -25,6 +25,7 @@ enum {
 	SESSION_FILES = 8,	       /* one descriptor in eight may be kept by an image */
 	SESSION_CACHE_IDLE_S = 5,      /* a module that was used since stays */
 	SESSION_MEMORY_KB = 256 << 10, /* own memory without rings; the session ends above it */
+	SESSION_ENDED = 512, /* processes that have ended and are remembered for a second */
 	SESSION_MAPS_WAIT_MS = 100,
 	SESSION_MODULE_WAIT_MS = 1000,
 	SESSION_DRAIN_MS = 3000,     /* bound on DRAINING */
@@ -123,7 +124,11 @@ struct session {
 		uint64_t window_at, second_at;	  /* CLOCK_MONOTONIC: of the last */
 		uint64_t allowed;		  /* samples in a window; UINT64_MAX: all */
 		uint64_t spent, queued, received; /* at second_at */
+		uint64_t sample_ns;		  /* what one has cost, all in all */
 		uint64_t main_ns, entered;	  /* CPU time of this session in main */
+		uint64_t
+			rate; /* options.frequency by request; lowered now by RATE_STEP `steps` times */
+		uint32_t steps, spare; /* spare: seconds in a row that left much of the budget */
 		uint64_t used[SESSION_BUDGET_S];
 		uint64_t n_seconds;
 	} budget;
@@ -139,7 +144,12 @@ struct session {
 	uint64_t second_at;	    /* CLOCK_MONOTONIC: the next session_second() */
 	uint64_t clear_at, trim_at; /* the same, for options.clear_ms; 0: none */
 	uint32_t loaded;	    /* modules since the last check of the memory limit */
-	int nice;		    /* of main, after the request */
+	struct session_relief {
+		uint64_t at; /* CLOCK_MONOTONIC: of the last; 0: there was none */
+		uint64_t times;
+		enum { RELIEF_NONE, RELIEF_MODULES, RELIEF_TRIM } next; /* step */
+	} relief;
+	int nice; /* of main, after the request */
 	bool drain_sent, drained;
 	uint64_t started_at, stopped_at, deadline; /* CLOCK_MONOTONIC */
 	uint64_t worked_at;			   /* the same */
@@ -305,7 +315,7 @@ struct consent *session_consent(const struct session *session);
 uint64_t session_status_memory_kb(const char *text);
 /* Is this the session to end when there is too little memory for all that share it? */
 bool session_holds_most(const struct session *session);
-/* Ends the session if it passes the memory limit. */
+/* Gives memory back before the session reaches its limit, and ends it where that does not help. */
 int session_keep_memory_small(struct session *session);
 
 /* session-stats.c */

@@ -8,8 +8,15 @@
  * So the session that ends is the largest one of the user whose sessions together hold most; the
  * others wait until that is gone.  The size of a session is the size of its parts that can grow:
  * its modules, and the memory that its owner keeps for it.  A limit of its own
- * (max_daemon_memory_kb of a config) applies to the process, and ends the session that has it. */
+ * (max_daemon_memory_kb of a config) applies to the process, and ends the session that has it.
+ *
+ * Before that a session gives back what can be had again: the tables of the trace (a new generation of ids, so what is in use is
+ * written once more), modules, and processes that have ended.  The unwinder drops its half of a module in its own time, so the
+ * free memory goes back to the kernel a second later. */
 #include <errno.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,6 +29,11 @@
 enum {
 	KEPT_S = 60,	       /* kernel symbols without users */
 	FIXED_BYTES = 4 << 20, /* queues, tables, the rule cache: about the same for each session */
+	RELIEF_S = 20,	       /* between two reliefs */
+	RELIEF_WORKS_S = 3,
+	RELIEF_TRIM_S = 2,
+	RELIEF_SHARE =
+		8, /* of the limit: it begins so much below, and may take so much more until it works */
 };
 
 int session_shared_new(struct session_shared **ret_shared)
@@ -203,16 +215,33 @@ bool session_holds_most(const struct session *s)
 	return first == s;
 }
 
-/* Ends the session if it passes its limit. */
-int session_keep_memory_small(struct session *s)
+static int relieve(struct session *s, uint64_t now)
 {
-	uint64_t kb = own_memory_kb(), own = s->options.memory_kb;
-	uint64_t limit = own ? own : SESSION_MEMORY_KB;
+	int r = writer_forget(s->writer);
+
+	s->relief.at = now;
+	s->relief.times++;
+	s->relief.next = RELIEF_MODULES;
+	emit_note_uses(s->emit);
+	process_table_release_ended(s->processes, 0);
+	return r < 0 ? trace(r) : 0;
+}
+
+static void trim(struct session *s, uint64_t now)
+{
+	if (s->relief.next != RELIEF_TRIM || now - s->relief.at < RELIEF_TRIM_S * NSEC_PER_SEC)
+		return;
+	s->relief.next = RELIEF_NONE;
+#ifdef __GLIBC__
+	(void)malloc_trim(0);
+#endif
+}
+
+static int end_at_limit(struct session *s, uint64_t kb, uint64_t limit)
+{
+	bool own = s->options.memory_kb;
 	int r;
 
-	s->loaded = 0;
-	if (kb <= limit || s->state != SESSION_RUNNING || (!own && !session_holds_most(s)))
-		return 0;
 	session_note(s, "own memory reached %lu KiB, the limit is %lu KiB: the recording ends here",
 		     kb, limit);
 	if (!own && !s->error) { /* the built-in limit, not a configured one: this is an error */
@@ -223,6 +252,26 @@ int session_keep_memory_small(struct session *s)
 	r = writer_guardrail(s->writer, clock_ns(CLOCK_BOOTTIME));
 	session_stop(s);
 	return r < 0 ? trace(r) : 0;
+}
+
+int session_keep_memory_small(struct session *s)
+{
+	uint64_t kb, now = clock_ns(CLOCK_MONOTONIC), own = s->options.memory_kb;
+	uint64_t limit = own ? own : SESSION_MEMORY_KB, share = limit / RELIEF_SHARE;
+	uint64_t since = s->relief.at ? now - s->relief.at : UINT64_MAX;
+
+	trim(s, now);
+	kb = own_memory_kb();
+	s->loaded = 0;
+	if (kb <= limit - share || s->state != SESSION_RUNNING)
+		return 0;
+	if (kb <= limit + (own ? 0 : share)) {
+		if (since >= RELIEF_S * NSEC_PER_SEC)
+			return trace(relieve(s, now));
+		if (kb <= limit || since < RELIEF_WORKS_S * NSEC_PER_SEC)
+			return 0;
+	}
+	return own || session_holds_most(s) ? end_at_limit(s, kb, limit) : 0;
 }
 
 /* ---- the list of sessions ---- */

@@ -379,6 +379,8 @@ int session_write_stats(struct session *s)
 	add_helpers(s, &list);
 	add_consent(s, &list);
 	add_answers(s, &list);
+	if (s->relief.times)
+		stats_add(&list, (double)s->relief.times, "memory.reliefs");
 	if (s->sink->dropped)
 		stats_add(&list, (double)s->sink->dropped, "lost.packets");
 	return writer_stats(s->writer, list.stats, list.n, (const char *const *)s->notes,
@@ -487,6 +489,10 @@ static int keep_cache_small(struct session *s)
 {
 	size_t bytes = uw_modules_bytes(s->modules);
 
+	if (s->relief.next == RELIEF_MODULES) { /* they are loaded again when they are needed */
+		s->relief.next = RELIEF_TRIM;
+		return drop_modules(s, 0, 4096, 0);
+	}
 	if (bytes > UW_MODULES_BYTES / 4 * 3)
 		emit_note_uses(s->emit);
 	return drop_modules(s, UW_MODULES_BYTES, 64,
@@ -555,7 +561,8 @@ int session_second(struct session *s)
 		r = clear_caches(s);
 
 	end_missing(s);
-	process_table_release_ended(s->processes);
+	process_table_release_ended(s->processes, SESSION_ENDED);
+	reader_trim(s->reader);
 	if (r >= 0)
 		r = session_retry(s);
 	if (r >= 0)

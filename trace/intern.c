@@ -464,11 +464,16 @@ void intern_new_generation(struct intern *in)
 void intern_forget_frames(struct intern *in)
 {
 	intern_new_generation(in);
+	stacks_free(&in->stacks);
 	in->first_frame += (uint32_t)in->n_frames;
 	in->frame_generation++;
-	in->n_frames = 0;
-	if (in->frame_slots)
-		memset(in->frame_slots, 0, in->n_frame_slots * sizeof(*in->frame_slots));
+	free(in->frames);
+	in->frames = NULL;
+	free(in->frame_slots);
+	in->frame_slots = NULL;
+	in->n_frames = in->room_frames = in->n_frame_slots = 0;
+	free(in->names_written.written);
+	in->names_written = (struct marks){0};
 	string_table_deinit(&in->names);
 	in->name_bytes = 0;
 }

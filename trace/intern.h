@@ -77,7 +77,7 @@ int intern_name(struct intern *in, const char *name, uint32_t *ret_name);
 
 /* Everything is written again at its next use; callstacks are forgotten. */
 void intern_new_generation(struct intern *in);
-/* Forgets frames and names too: their ids become stale.  Implies a new generation. */
+/* Forgets frames and names too, and frees the memory: their ids become stale.  Implies a new generation. */
 void intern_forget_frames(struct intern *in);
 static inline size_t intern_frame_bytes(const struct intern *in)
 {

@@ -41,6 +41,14 @@ static inline void stacks_clear(struct stacks *s)
 	if (s->slots)
 		memset(s->slots, 0, s->n_slots * sizeof(*s->slots));
 }
+/* Forgets all, and frees the memory. */
+static inline void stacks_free(struct stacks *s)
+{
+	uint32_t base = s->base + (uint32_t)s->n_entries;
+
+	stacks_deinit(s);
+	stacks_init(s, base);
+}
 /* in use, not reserved */
 static inline size_t stacks_bytes(const struct stacks *s)
 {

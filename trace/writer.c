@@ -43,8 +43,8 @@
 #include "trace/writer-private.h"
 
 enum {
-	MAX_STACK_BYTES = 40 << 20,
-	MAX_FRAME_BYTES = 24 << 20,
+	MAX_STACK_BYTES = 16 << 20,
+	MAX_FRAME_BYTES = 16 << 20,
 	MAX_SYMBOL_BYTES = 4 << 20,
 };
 
@@ -590,21 +590,28 @@ static uint8_t *pack_sample(uint8_t *p, const struct writer_sample *s)
 	return p;
 }
 
+int writer_forget(struct writer *w)
+{
+	/* Late names find their frames by these tables. */
+	int r = writer_symbols_flush(w);
+
+	if (r < 0)
+		return trace(r);
+	intern_forget_frames(&w->intern);
+	r = writer_clear_incremental_state(w);
+	return r < 0 ? trace(r) : 0;
+}
+
 /* Tables that have grown to their bound are dropped between two samples, when no id is under way.
  */
 static int keep_bounds(struct writer *w)
 {
 	int r;
 
-	if (intern_frame_bytes(&w->intern) > w->max_frame_bytes) {
-		/* Late names find their frames by these tables. */
-		r = writer_symbols_flush(w);
-		if (r < 0)
-			return trace(r);
-		intern_forget_frames(&w->intern);
-	} else if (stacks_bytes(&w->intern.stacks) <= w->max_stack_bytes) {
+	if (intern_frame_bytes(&w->intern) > w->max_frame_bytes)
+		return writer_forget(w);
+	if (stacks_bytes(&w->intern.stacks) <= w->max_stack_bytes)
 		return 0;
-	}
 	r = writer_clear_incremental_state(w);
 	return r < 0 ? trace(r) : 0;
 }

@@ -5,9 +5,8 @@
  * what it cites). Nothing is allocated a sample once the tables are warm.
  *
  * How long an id is good: a mapping's for the writer's life; a callstack's for the writer_sample()
- * that follows; a frame's while writer_generation() stays the same (it changes only inside
- * writer_sample(), when the tables have reached their bound, which a program without a JIT compiler
- * never gets to). */
+ * that follows; a frame's while writer_generation() stays the same (it changes only in writer_forget(), and inside
+ * writer_sample(), when the tables have reached their bound, which a program without a JIT compiler never gets to). */
 #pragma once
 
 #include "base/bytes.h"
@@ -114,6 +113,8 @@ bool writer_frame_parts(const struct writer *writer, uint32_t frame,
 /* Changes when the frame ids given out so far have become invalid: a caller that keeps
  * them compares it before each stack. */
 uint32_t writer_generation(const struct writer *writer);
+/* Drops all frames, names of frames and callstacks, with the memory for them, and begins a new generation. */
+int writer_forget(struct writer *writer);
 /* Frames @ids, innermost first, -> callstack id.  -ESTALE for a frame of an older generation. */
 int writer_callstack(struct writer *writer, const uint32_t *ids, size_t n, uint32_t *ret_callstack);
 

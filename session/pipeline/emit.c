@@ -115,7 +115,7 @@ static void forget_ids(struct emit *em)
 	em->has_unknown_mapping = false;
 	for (size_t i = 0; i < em->n_modules; i++) {
 		em->modules[i]->has_mapping = false;
-		table_clear(&em->modules[i]->frames);
+		table_deinit(&em->modules[i]->frames); /* the next ones may be others */
 	}
 }
 
@@ -606,12 +606,13 @@ static bool set_named(const struct emit *em, struct emit_module *m, uint64_t vad
 	uint64_t id;
 
 	for (size_t i = 0; i < ARRAY_SIZE(addresses); i++) {
-		const struct unsymbolized_frame *frame;
+		struct unsymbolized_frame *frame;
 
 		if (!table_get(&m->frames, addresses[i], &id) || !(id & UNSYMBOLIZED))
 			continue;
 		frame = &em->unsymbolized[id & ~(uint64_t)UNSYMBOLIZED];
 		m->unsymbolized_samples -= frame->samples;
+		frame->samples = 0; /* not once more by settle_unsymbolized() */
 		(void)table_put(&m->frames, addresses[i], frame->id); /* cannot fail */
 		changed = true;
 	}

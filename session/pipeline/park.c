@@ -80,6 +80,7 @@ void *park_alloc(struct park *park, size_t len)
 	pages_flip(park, first, n);
 	park->n_free -= n;
 	park->hint = first + n < park->n_pages ? first + n : 0;
+	park->touched = max_u64(park->touched, first + n);
 	return park->arena + first * PARK_PAGE;
 }
 
@@ -93,4 +94,17 @@ void park_free(struct park *park, void *block, size_t len)
 		n = 1;
 	pages_flip(park, (size_t)((uint8_t *)block - park->arena) / PARK_PAGE, n);
 	park->n_free += n;
+	if (park->n_free == park->n_pages)
+		park->hint = 0; /* few samples at a time use few pages */
+}
+
+void park_trim(struct park *park)
+{
+	size_t kept = PARK_KEPT;
+
+	if (park->n_free != park->n_pages || park->touched <= kept)
+		return;
+	(void)madvise(park->arena + kept * PARK_PAGE, (park->touched - kept) * PARK_PAGE,
+		      MADV_DONTNEED);
+	park->touched = kept;
 }

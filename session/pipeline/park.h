@@ -10,6 +10,7 @@ struct park {
 	uint8_t *arena;
 	uint64_t *used; /* one bit a page */
 	size_t n_pages, n_free, hint;
+	size_t touched; /* pages from the begin that may hold memory */
 };
 
 /* @bytes is rounded up to 64 pages.  The memory is reserved, not touched, until it is used. */
@@ -19,3 +20,6 @@ void park_deinit(struct park *park);
 void *park_alloc(struct park *park, size_t len);
 /* @len as given to park_alloc. */
 void park_free(struct park *park, void *block, size_t len);
+/* If nothing is parked: all memory but the first PARK_KEPT pages goes back.  About once a second. */
+enum { PARK_KEPT = 64 };
+void park_trim(struct park *park);

@@ -681,6 +681,7 @@ static int send_sample(struct reader *rd, struct entry *e, const struct merge_it
 	rd->c.account->received++;
 	rd->c.account->queued++;
 	rd->cpus[item->ring].count += s->period;
+	thin_sent(process);
 	fill_entry(rd, e, item, s, process_ref(process));
 	e->info.wait = wait;
 	e->undecided = user && scope_of(&rd->scope, process) == PROCESS_UNDECIDED;
@@ -721,6 +722,15 @@ static int take_waker(struct reader *rd, const struct merge_item *item, struct r
 	return send_sample(rd, e, item, s, process, wait_reader_waker(&rd->scope, s), user);
 }
 
+/* Samples like this one that can be sent before the queue or the ring is full. */
+static uint64_t room_for(const struct reader *rd, const struct merge_item *item)
+{
+	const struct ring *ring = perf_source_ring(rd->c.source, item->ring)->ring;
+	uint64_t slots = rd->c.entries->mask + 1 - (rd->c.entries->filled - rd->reclaimed);
+
+	return min_u64(slots, (ring_size(ring) - ring_held(ring)) / item->record->size);
+}
+
 static int take_sample(struct reader *rd, const struct merge_item *item)
 {
 	const struct perf_ring *ring = perf_source_ring(rd->c.source, item->ring);
@@ -758,7 +768,7 @@ static int take_sample(struct reader *rd, const struct merge_item *item)
 	}
 	if (!wait_reader_wants(&rd->scope, &s, process))
 		return leave_out(rd, item, SKIP_DOUBLE);
-	if (!thin_keeps(&rd->thin, process, &s.period))
+	if (!thin_keeps(&rd->thin, process, room_for(rd, item), &s.period))
 		return leave_out(rd, item, SKIP_THINNED);
 	e = entry_push(rd);
 	if (!e) {
@@ -880,9 +890,15 @@ void reader_end_throttles(struct reader *rd)
 	}
 }
 
+void reader_trim(struct reader *rd)
+{
+	park_trim(&rd->copies);
+}
+
 void reader_answered(struct reader *rd, const struct sample_info *info)
 {
 	rd->scope.enqueued_bytes -= info->stack_len;
+	thin_back(info->process);
 }
 
 void reader_consent_counts(const struct reader *rd, struct reader_consent_counts *ret_counts)

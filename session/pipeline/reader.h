@@ -108,6 +108,8 @@ struct reader_consent_counts {
 void reader_consent_counts(const struct reader *reader, struct reader_consent_counts *ret_counts);
 /* Each 100 ms or so: scope_tick(). */
 int reader_consent_tick(struct reader *reader);
+/* Once a second: memory of copies that is not needed now goes back. */
+void reader_trim(struct reader *reader);
 /* A sample was answered: its bytes are no longer in flight. */
 void reader_answered(struct reader *reader, const struct sample_info *info);
 

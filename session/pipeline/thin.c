@@ -23,7 +23,7 @@ void thin_init(struct thin *t)
 static void forget(struct thin *t, struct process *process)
 {
 	t->orphans += process->share.weight;
-	process->share = (struct process_share){0};
+	process->share = (struct process_share){.sent = process->share.sent};
 	(void)process_unref(process);
 }
 
@@ -102,13 +102,19 @@ static void press(struct thin *t, bool pressed)
 		t->pressed = 0;
 }
 
+static bool make_list(struct thin *t)
+{
+	if (!t->seen)
+		t->seen = calloc(THIN_SEEN, sizeof(*t->seen));
+	return t->seen;
+}
+
 void thin_next(struct thin *t, uint64_t allowed, bool pressed)
 {
 	press(t, pressed);
 	if (t->pressed)
 		allowed = min_u64(allowed, t->pressed);
-	if (allowed == UINT64_MAX ||
-	    (!t->seen && !(t->seen = calloc(THIN_SEEN, sizeof(*t->seen))))) {
+	if ((allowed == UINT64_MAX && !t->crowded) || !make_list(t)) {
 		forget_all(t);
 		t->on = false;
 	} else {
@@ -122,6 +128,8 @@ void thin_next(struct thin *t, uint64_t allowed, bool pressed)
 	}
 	t->window++;
 	t->received = t->kept = 0;
+	t->several_before = t->several;
+	t->several = t->crowded = false;
 }
 
 /* false: no room to remember it. */
@@ -153,9 +161,33 @@ static void grant(struct thin *t, uint64_t *held, uint64_t *weight)
 	t->kept++;
 }
 
-bool thin_keeps(struct thin *t, struct process *process, uint64_t *weight)
+/* Has the process more samples behind the reader than there is room for? */
+static bool is_crowded(struct thin *t, const struct process *process, uint64_t room)
+{
+	t->several |= t->last && t->last != process->serial;
+	t->last = process->serial;
+	if (process->share.sent <= room || !(t->several || t->several_before) || !make_list(t))
+		return false;
+	if (!t->on) /* the weights are kept by process */
+		t->cap = UINT64_MAX;
+	t->on = t->crowded = true;
+	return true;
+}
+
+void thin_sent(struct process *process)
+{
+	process->share.sent++;
+}
+
+void thin_back(struct process *process)
+{
+	process->share.sent -= process->share.sent > 0;
+}
+
+bool thin_keeps(struct thin *t, struct process *process, uint64_t room, uint64_t *weight)
 {
 	struct process_share *share = &process->share;
+	bool crowded = is_crowded(t, process, room);
 	uint64_t none = 0, n;
 
 	t->received++;
@@ -164,11 +196,15 @@ bool thin_keeps(struct thin *t, struct process *process, uint64_t *weight)
 		return true;
 	}
 	if (!enter(t, process)) {
-		if (random_credit(t) <= t->cap) {
+		if (!crowded && random_credit(t) <= t->cap) {
 			grant(t, &none, weight);
 			return true;
 		}
 		t->orphans += *weight;
+		return false;
+	}
+	if (crowded) {
+		share->weight += *weight;
 		return false;
 	}
 	n = max_u64(share->before, share->count);

@@ -6,6 +6,10 @@
  *
  *   samples in a window   A 1000, B 10, C 10      40 allowed ─► A 20, B 10, C 10
  *
+ * The windows are long, and a ring may fill up in less.  So there is a bound at any moment, too: of several processes one may
+ * have as many samples behind the reader as there is room for more, but not more.  A process that alone makes more samples than
+ * the stages take gets half of the room, and a sample of the others always finds some.
+ *
  * The weight of a sample that is left out goes to the next sample of its process that is kept.  Where there is none any
  * more, it goes to the next one of all: the sum of weights stays right. */
 #pragma once
@@ -24,6 +28,10 @@ struct thin {
 	uint64_t pressed;	 /* allowed in a window since a ring filled up; 0: no limit */
 	uint64_t orphans;	 /* weight without a process */
 	uint64_t own;		 /* weight of the last sample that was kept, alone */
+	uint64_t last;		 /* serial of the process that had a sample last */
+	bool several,
+		crowded; /* in this window: samples of several processes; one was left out for lack of room */
+	bool several_before; /* in the window before */
 	uint64_t random;
 	struct process **seen; /* references; with samples in this window or the one before it */
 	size_t n_seen;
@@ -34,8 +42,12 @@ void thin_deinit(struct thin *thin);
 /* Begins the next window, in which @allowed samples are to be kept; UINT64_MAX: all.  @pressed: a ring is about to lose
  * samples, so fewer are kept if several processes share it.  Without memory for it nothing is left out. */
 void thin_next(struct thin *thin, uint64_t allowed, bool pressed);
-/* Is this sample of @process kept?  Then *weight, its own, becomes what it stands for; else its weight is kept for a later one. */
-bool thin_keeps(struct thin *thin, struct process *process, uint64_t *weight);
+/* Is this sample of @process kept?  Then *weight, its own, becomes what it stands for; else its weight is kept for a later one.
+ * @room: how many more samples the stages behind the reader can take now. */
+bool thin_keeps(struct thin *thin, struct process *process, uint64_t room, uint64_t *weight);
+/* A sample that was kept goes to the stages behind; it comes back from there. */
+void thin_sent(struct process *process);
+void thin_back(struct process *process);
 /* Takes the last `true` back: the sample, of @weight, cannot be taken now and comes again. */
 void thin_again(struct thin *thin, struct process *process, uint64_t weight);
 

@@ -53,6 +53,7 @@ struct unwind_stage {
 	_Atomic uint64_t n_parked_ever;
 
 	struct park park;
+	uint64_t trim_at; /* CLOCK_MONOTONIC */
 	struct parked *parked;
 	size_t n_parked;
 	uint64_t last_parked; /* number */
@@ -526,6 +527,10 @@ static void *run(void *arg)
 		if (s->n_parked) {
 			ask_renewals(s, now);
 			expire(s, now);
+		}
+		if (!s->n_parked && now > s->trim_at) {
+			s->trim_at = now + NSEC_PER_SEC;
+			park_trim(&s->park);
 		}
 		urgent = answer_flushes(s, now) || s->n_parked || s->draining;
 		if (s->draining && !s->n_parked) {

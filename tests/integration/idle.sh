@@ -75,5 +75,5 @@ wait $recorder
 kill $target
 check budget-thins json budget 'v["skipped"]["thinned"] > v["samples"] > 0'
 check budget-keeps-weight json budget '0.97 <= v["cpu_accounted"] <= 1.03'
-check budget-noted steps_kept budget 'a part of the samples is left out, to use at most 0.05 %'
+check budget-noted steps_kept budget 'samples are taken less often or left out, to use at most 0.05 %'
 check budget-consistent consistent budget

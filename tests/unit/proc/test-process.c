@@ -230,6 +230,36 @@ static void test_many_ended(void **state)
 	fixture_deinit(&f);
 }
 
+/* What has ended goes but for the last ones, and for those with samples in progress. */
+static void test_release_ended(void **state)
+{
+	struct fixture f;
+	struct process *held;
+
+	(void)state;
+	fixture_init(&f, 100);
+	assert_non_null(process_get(f.table, 1));
+	for (uint32_t pid = 2; pid <= 20; pid++) {
+		assert_int_equal(process_fork(f.table, pid, 1, pid, 1), 0);
+		assert_int_equal(process_exit(f.table, pid, pid), 0);
+	}
+	held = process_ref(process_find(f.table, 2));
+	process_table_release_ended(f.table, SIZE_MAX);
+	assert_int_equal(process_table_count(f.table), 20);
+	process_table_release_ended(f.table, 5);
+	assert_int_equal(process_table_count(f.table), 1 + 5 + 1);
+	assert_ptr_equal(process_find(f.table, 2), held);
+	assert_null(process_find(f.table, 15));
+	assert_non_null(process_find(f.table, 16));
+	process_table_release_ended(f.table, 0);
+	assert_int_equal(process_table_count(f.table), 1 + 1);
+	assert_non_null(process_find(f.table, 1));
+	(void)process_unref(held);
+	process_table_release_ended(f.table, 0);
+	assert_int_equal(process_table_count(f.table), 1);
+	fixture_deinit(&f);
+}
+
 /* Mappings are held until the last list of them goes; of the incarnations the least recently used goes, of what has
  * ended first. */
 static void test_forget(void **state)
@@ -269,10 +299,11 @@ static void test_forget(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lookup),	     cmocka_unit_test(test_no_allocation),
-		cmocka_unit_test(test_limit),	     cmocka_unit_test(test_many_ended),
-		cmocka_unit_test(test_many_threads), cmocka_unit_test(test_cmdline_and_memory),
-		cmocka_unit_test(test_cgroup),	     cmocka_unit_test(test_forget),
+		cmocka_unit_test(test_lookup),	      cmocka_unit_test(test_no_allocation),
+		cmocka_unit_test(test_limit),	      cmocka_unit_test(test_many_ended),
+		cmocka_unit_test(test_many_threads),  cmocka_unit_test(test_cmdline_and_memory),
+		cmocka_unit_test(test_cgroup),	      cmocka_unit_test(test_forget),
+		cmocka_unit_test(test_release_ended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -347,6 +347,55 @@ static void test_default_guardrail(void **state)
 	fixture_deinit(&f);
 }
 
+static uint64_t own_kb(void)
+{
+	_cleanup_(freep) char *text = NULL;
+
+	assert_int_equal(read_file("/proc/self/status", 65536, &text, NULL), 0);
+	return session_status_memory_kb(text);
+}
+
+/* Near its limit a session gives back what can be had again, and goes on. */
+static void test_relief(void **state)
+{
+	const size_t much = 1 << 30;
+	void *memory;
+	const Pb__Trace *t;
+	struct fixture f;
+	size_t cleared = 0, after = 0;
+	uint32_t generation;
+
+	(void)state;
+	fixture_init(&f);
+	memory = mmap(NULL, much, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	assert_ptr_not_equal(memory, MAP_FAILED);
+	fixture_start(&f);
+	fixture_run_ms(&f, 50);
+	generation = writer_generation(f.session->writer);
+	f.session->options.memory_kb = own_kb() / 100 * 112; /* relief begins at 98 */
+	while (!f.session->relief.times)
+		assert_int_equal(loop_run_once(f.loop, 1000), 0);
+	assert_int_equal(session_state(f.session), SESSION_RUNNING);
+	assert_int_not_equal(writer_generation(f.session->writer), generation);
+	while (f.session->relief.next != RELIEF_NONE)
+		assert_int_equal(loop_run_once(f.loop, 1000), 0);
+	fixture_run_ms(&f, 100);
+	assert_int_equal(f.session->relief.times, 1);
+	assert_int_equal(munmap(memory, much), 0);
+	fixture_stop(&f);
+	assert_int_equal(session_error(f.session, NULL), 0);
+	t = fixture_decode(&f);
+	for (size_t i = 0; i < t->n_packet; i++) {
+		cleared += (t->packet[i]->sequence_flags & 1) != 0;
+		after += cleared == 2 && t->packet[i]->perf_sample &&
+			 t->packet[i]->perf_sample->has_callstack_iid;
+	}
+	assert_int_equal(cleared, 2);
+	assert_true(after > 10);
+	fixture_deinit(&f);
+}
+
 static void test_status_memory(void **state)
 {
 	(void)state;
@@ -431,6 +480,7 @@ int main(void)
 		cmocka_unit_test(test_poll),
 		cmocka_unit_test(test_guardrail),
 		cmocka_unit_test(test_default_guardrail),
+		cmocka_unit_test(test_relief),
 		cmocka_unit_test(test_status_memory),
 		cmocka_unit_test(test_enqueued_bytes),
 		cmocka_unit_test(test_ignore_open_failure),

@@ -589,6 +589,40 @@ static void test_bounds(void **state)
 	close_session(&s);
 }
 
+/* All memory of frames and stacks goes, and the next stack comes with everything it needs, under new ids. */
+static void test_forget(void **state)
+{
+	uint32_t generation, frame, callstack;
+	struct session s;
+	Pb__Trace *t;
+
+	(void)state;
+	open_session(&s, NULL);
+	assert_int_equal(writer_clear_incremental_state(s.writer), 0);
+	generation = writer_generation(s.writer);
+	frame = one_frame(s.writer, "/a", 1, "f");
+	write_sample(s.writer, &frame, 1, 5);
+	assert_int_equal(writer_forget(s.writer), 0);
+	assert_true(writer_generation(s.writer) != generation);
+	assert_null(s.writer->intern.frames);
+	assert_null(s.writer->intern.frame_slots);
+	assert_null(s.writer->intern.stacks.words);
+	assert_int_equal(intern_frame_bytes(&s.writer->intern), 0);
+	assert_int_equal(writer_callstack(s.writer, &frame, 1, &callstack), -ESTALE);
+	frame = one_frame(s.writer, "/a", 1, "f");
+	write_sample(s.writer, &frame, 1, 6);
+	t = decode(&s);
+	assert_int_equal(t->n_packet, 6);
+	assert_int_equal(t->packet[3]->sequence_flags, 1);
+	assert_int_equal(t->packet[5]->interned_data->n_frames, 1);
+	assert_int_equal(t->packet[5]->interned_data->n_mappings, 1);
+	assert_int_equal(t->packet[5]->interned_data->n_callstacks, 1);
+	assert_int_equal(t->packet[5]->interned_data->n_function_names, 1);
+	assert_true(t->packet[5]->perf_sample->callstack_iid >
+		    t->packet[2]->perf_sample->callstack_iid);
+	close_session(&s);
+}
+
 /* Once warm, nothing is allocated: the buffers stay where they are. */
 static void test_no_allocation(void **state)
 {
@@ -669,14 +703,14 @@ static void test_sink_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_head),	      cmocka_unit_test(test_with_service),
-		cmocka_unit_test(test_renew),	      cmocka_unit_test(test_events),
-		cmocka_unit_test(test_sample),	      cmocka_unit_test(test_names),
-		cmocka_unit_test(test_long_cmdline),  cmocka_unit_test(test_one_name),
-		cmocka_unit_test(test_rename),	      cmocka_unit_test(test_symbols),
-		cmocka_unit_test(test_many_symbols),  cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_no_allocation), cmocka_unit_test(test_stats),
-		cmocka_unit_test(test_sink_error),
+		cmocka_unit_test(test_head),	     cmocka_unit_test(test_with_service),
+		cmocka_unit_test(test_renew),	     cmocka_unit_test(test_events),
+		cmocka_unit_test(test_sample),	     cmocka_unit_test(test_names),
+		cmocka_unit_test(test_long_cmdline), cmocka_unit_test(test_one_name),
+		cmocka_unit_test(test_rename),	     cmocka_unit_test(test_symbols),
+		cmocka_unit_test(test_many_symbols), cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_forget),	     cmocka_unit_test(test_no_allocation),
+		cmocka_unit_test(test_stats),	     cmocka_unit_test(test_sink_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

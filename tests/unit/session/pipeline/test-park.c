@@ -1,4 +1,6 @@
 /* test-park.c - the waiting room: bounds, no overlap, all room comes back. */
+#include <sys/mman.h>
+
 #include "session/pipeline/park.h"
 #include "tests/unit/cmocka.h"
 
@@ -55,11 +57,50 @@ static void test_no_overlap(void **state)
 	park_deinit(&park);
 }
 
+static size_t resident(const struct park *park)
+{
+	unsigned char pages[512];
+	size_t n = 0;
+
+	assert_true(park->n_pages <= ARRAY_SIZE(pages));
+	assert_int_equal(mincore(park->arena, park->n_pages * PARK_PAGE, pages), 0);
+	for (size_t i = 0; i < park->n_pages; i++)
+		n += pages[i] & 1;
+	return n;
+}
+
+/* Memory goes back when nothing is parked, and few blocks at a time use few pages. */
+static void test_trim(void **state)
+{
+	struct park park;
+	void *blocks[256];
+
+	(void)state;
+	assert_int_equal(park_init(&park, 256 * PARK_PAGE), 0);
+	for (int i = 0; i < 256; i++)
+		memset((blocks[i] = park_alloc(&park, PARK_PAGE)), 1, PARK_PAGE);
+	for (int i = 1; i < 256; i++)
+		park_free(&park, blocks[i], PARK_PAGE);
+	park_trim(&park);
+	assert_int_equal(*(uint8_t *)blocks[0], 1);
+	assert_int_equal(resident(&park), 256);
+	park_free(&park, blocks[0], PARK_PAGE);
+	park_trim(&park);
+	assert_true(resident(&park) <= PARK_KEPT);
+	for (int i = 0; i < 1000; i++) {
+		memset((blocks[0] = park_alloc(&park, PARK_PAGE)), 1, PARK_PAGE);
+		park_free(&park, blocks[0], PARK_PAGE);
+	}
+	assert_true(resident(&park) <= PARK_KEPT);
+	park_deinit(&park);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fill_and_empty),
 		cmocka_unit_test(test_no_overlap),
+		cmocka_unit_test(test_trim),
 	};
 
 	return cmocka_run_group_tests_name("park", tests, NULL, NULL);

@@ -133,12 +133,14 @@ static void test_verdict_is_sent(void **state)
 
 static void test_bytes_in_flight(void **state)
 {
-	const struct sample_info answered = {.stack_len = 100};
+	struct process process = {.share.sent = 2};
+	const struct sample_info answered = {.process = &process, .stack_len = 100};
 	struct reader rd = {.scope.enqueued_bytes = 150};
 
 	(void)state;
 	reader_answered(&rd, &answered);
 	assert_int_equal(rd.scope.enqueued_bytes, 50);
+	assert_int_equal(process.share.sent, 1);
 }
 
 int main(void)

@@ -8,7 +8,8 @@ enum {
 	HOG_RATE = 1000,
 	RATE = 10,
 	WINDOWS = 100,
-	REFS = 1 << 20
+	REFS = 1 << 20,
+	PLENTY = 1 << 20
 }; /* samples in a window of 0.1 s */
 
 struct fixture {
@@ -21,8 +22,10 @@ static void fixture_init(struct fixture *f)
 {
 	memset(f, 0, sizeof(*f));
 	thin_init(&f->thin);
-	for (size_t i = 0; i <= OTHERS; i++)
+	for (size_t i = 0; i <= OTHERS; i++) {
 		atomic_store(&f->processes[i].refs, REFS);
+		f->processes[i].serial = i + 1;
+	}
 }
 
 static void fixture_deinit(struct fixture *f)
@@ -37,7 +40,7 @@ static void give(struct fixture *f, size_t i, uint64_t period)
 	uint64_t weight = period;
 
 	f->given[i] += period;
-	if (!thin_keeps(&f->thin, &f->processes[i], &weight))
+	if (!thin_keeps(&f->thin, &f->processes[i], PLENTY, &weight))
 		return;
 	f->kept[i]++;
 	f->weight[i] += weight;
@@ -149,6 +152,73 @@ static void test_pressure(void **state)
 	fixture_deinit(&f);
 }
 
+/* One sample of process @i with @room; nothing comes back.  Was it kept? */
+static bool offer(struct fixture *f, size_t i, uint64_t room)
+{
+	uint64_t weight = 3;
+
+	f->given[i] += 3;
+	if (!thin_keeps(&f->thin, &f->processes[i], room, &weight))
+		return false;
+	thin_sent(&f->processes[i]);
+	f->kept[i]++;
+	f->weight[i] += weight;
+	return true;
+}
+
+/* The room behind the reader fills up within a window: the hog gets half of it, the others lose no sample. */
+static void test_room(void **state)
+{
+	enum { ROOM = 256 };
+	uint64_t used = 0;
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	thin_next(&f.thin, UINT64_MAX, false);
+	for (int n = 0; n < 10 * HOG_RATE; n++) {
+		used += offer(&f, 0, ROOM - used);
+		assert_true(used < ROOM);
+		if (n % 1000 == 0)
+			for (size_t i = 1; i <= 10; i++) {
+				assert_true(offer(&f, i, ROOM - used));
+				used++;
+			}
+	}
+	assert_in_range(f.kept[0], ROOM / 4, ROOM / 2 + 1);
+	assert_int_equal(sum(f.weight) + waiting(&f), sum(f.given));
+	assert_int_equal(f.thin.orphans, 0);
+	/* The stages have caught up: the next sample of the hog has the weight of those that were left out. */
+	while (f.processes[0].share.sent)
+		thin_back(&f.processes[0]);
+	thin_next(&f.thin, UINT64_MAX, false);
+	assert_true(offer(&f, 0, ROOM));
+	assert_int_equal(f.processes[0].share.weight, 0);
+	assert_int_equal(sum(f.weight), sum(f.given));
+	for (int i = 0; i < 3; i++)
+		thin_next(&f.thin, UINT64_MAX, false);
+	assert_false(f.thin.on);
+	assert_int_equal(f.thin.orphans, 0);
+	fixture_deinit(&f);
+}
+
+/* Alone it takes from no other: the queue fills up, and the kernel counts what it loses. */
+static void test_room_alone(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	for (uint64_t n = 0; n <= 100; n++) {
+		if (n % 10 == 0)
+			thin_next(&f.thin, UINT64_MAX, false);
+		assert_true(offer(&f, 0, 100 - n));
+	}
+	thin_back(&f.processes[1]); /* one that was never sent */
+	assert_int_equal(f.processes[1].share.sent, 0);
+	fixture_deinit(&f);
+}
+
 /* Alone it takes from no other. */
 static void test_pressure_alone(void **state)
 {
@@ -203,12 +273,12 @@ static void test_again(void **state)
 	do {
 		weight = 7;
 		f.given[0] += 7;
-	} while (!thin_keeps(&f.thin, &f.processes[0], &weight));
+	} while (!thin_keeps(&f.thin, &f.processes[0], PLENTY, &weight));
 	first = weight;
 	for (int i = 0; i < 5; i++) {
 		thin_again(&f.thin, &f.processes[0], weight);
 		weight = 7;
-		assert_true(thin_keeps(&f.thin, &f.processes[0], &weight));
+		assert_true(thin_keeps(&f.thin, &f.processes[0], PLENTY, &weight));
 		assert_int_equal(weight, first);
 	}
 	f.weight[0] += weight;
@@ -237,6 +307,7 @@ int main(void)
 		cmocka_unit_test(test_small_budget),   cmocka_unit_test(test_pressure),
 		cmocka_unit_test(test_pressure_alone), cmocka_unit_test(test_orphans),
 		cmocka_unit_test(test_again),	       cmocka_unit_test(test_afford),
+		cmocka_unit_test(test_room),	       cmocka_unit_test(test_room_alone),
 	};
 
 	return cmocka_run_group_tests_name("thin", tests, NULL, NULL);

@@ -1,0 +1,92 @@
+/* test-session-budget.c - --max-cpu lowers the rate of the events, and raises it again; weights stay right. */
+#include "session/session-private.h"
+#include "tests/unit/session/session-fixture.h"
+
+enum { HZ = 4000 };
+
+/* No tick of the session itself: its clock is another one than the test's. */
+static void start(struct fixture *f)
+{
+	fixture_start(f);
+	loop_timer_remove(f->loop, &f->session->tick);
+}
+
+/* The next second, by the clock of the budget alone, with the samples of @ms in it. */
+static void pass_second(struct fixture *f, uint64_t *now, uint64_t ms)
+{
+	fixture_run_ms(f, ms);
+	*now += NSEC_PER_SEC;
+	session_budget_tick(f->session, *now);
+}
+
+static uint64_t rate(const struct fixture *f)
+{
+	return perf_source_options(f->session->source)->frequency;
+}
+
+static bool is_noted(const struct fixture *f)
+{
+	for (size_t i = 0; i < f->session->n_notes; i++)
+		if (strstr(f->session->notes[i], "samples are taken less often or left out"))
+			return true;
+	return false;
+}
+
+static void test_rate(void **state)
+{
+	struct fixture f;
+	uint64_t now;
+	int i;
+
+	(void)state;
+	fixture_init(&f);
+	f.options.frequency = HZ;
+	f.options.max_cpu_ppm = 1;
+	start(&f);
+	now = f.session->started_at;
+	assert_false(is_noted(&f));
+	for (i = 0; rate(&f) > HZ / 16 && i < 20; i++)
+		pass_second(&f, &now, 100);
+	assert_int_equal(rate(&f), HZ / 16);
+	assert_true(is_noted(&f));
+	for (i = 0; i < 10; i++)
+		pass_second(&f, &now, 1);
+	assert_true(rate(&f) >= 10); /* no target is unseen */
+	/* A budget without end. */
+	f.session->options.max_cpu_ppm = 100000000;
+	for (i = 0; rate(&f) < HZ && i < 30; i++)
+		pass_second(&f, &now, 1);
+	assert_int_equal(rate(&f), HZ);
+	fixture_stop(&f);
+	assert_int_equal(session_error(f.session, NULL), 0);
+	fixture_deinit(&f);
+}
+
+/* Without a budget it stays. */
+static void test_stays(void **state)
+{
+	struct fixture f;
+	uint64_t now;
+
+	(void)state;
+	fixture_init(&f);
+	f.options.frequency = HZ;
+	start(&f);
+	now = f.session->started_at;
+	for (int i = 0; i < 8; i++)
+		pass_second(&f, &now, 1);
+	assert_int_equal(rate(&f), HZ);
+	assert_false(is_noted(&f));
+	fixture_stop(&f);
+	fixture_deinit(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rate),
+		cmocka_unit_test(test_stays),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
