@@ -1,7 +1,7 @@
 /* session-budget.c - --max-cpu: the session's own CPU time, and how many samples it may take for that.  Thread: main.
  *
  * A second's work shows what a sample costs.  What is left of the budget of ten seconds decides how many samples the next
- * second takes.  Samples that nobody may take cost the kernel and the targets, too: where only a part is affordable, the rate of
+ * second takes.  Samples that are left out cost the kernel and the targets, too: where only a part is affordable, the rate of
  * the events is divided by RATE_STEP, and again, and for what remains thin.h chooses the samples.  A rate that leaves most of
  * the budget unused for some seconds goes up again.  The first seconds, which read files, count with what they may spend at
  * most. */
