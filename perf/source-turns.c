@@ -49,9 +49,11 @@ static int open_one(struct perf_source *source, struct source_task *task, size_t
 	struct source_group *group = &task->groups[cpu_index];
 	struct perf_event_attr attr;
 	uint64_t id;
+	/* Sizes save time; stacks that are read soon are whole. */
+	size_t most = source_most_extra() / (turn == FD_SOON ? 1 : 2);
 	int fd, r;
 
-	if (source->n_turns[turn - FIRST_TURN] == source_most_extra())
+	if (source->n_turns[turn - FIRST_TURN] == most)
 		return -EMFILE;
 	attr_leader(&source->options, bytes_of(source, turn), &attr);
 	attr.enable_on_exec = 0;

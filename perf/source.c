@@ -935,6 +935,8 @@ int source_switch_all(struct perf_source *source, bool on, bool sampling_only)
 	unsigned long request = on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE;
 	int first_error = 0;
 
+	if (!on)
+		source_turns_stop(source);
 	for (int pass = 0; pass < 2; pass++) {
 		bool sideband = (pass == 0) == on;
 
@@ -965,7 +967,6 @@ int perf_source_enable(struct perf_source *source)
 
 int perf_source_disable(struct perf_source *source)
 {
-	source_turns_stop(source);
 	source->enabled = false;
 	return trace(source_switch_all(source, false, false));
 }

@@ -1,5 +1,6 @@
 """part_slowdown.py - a fixed amount of work under no profiler, perfwind and perf record, in turn; the program itself
-says how long it took (wall and CPU), so that starting and ending the profiler does not count."""
+says how long it took (wall and CPU), so that starting and ending the profiler does not count.  perfwind 65528: with copies of that
+size, which do not adapt."""
 import os
 import subprocess
 
@@ -9,7 +10,8 @@ TITLE = "what the profiled program loses: a fixed amount of work"
 
 
 def profilers(setup, hz):
-    yield "perfwind", [setup.perfwind, "record", "-q", "-F", str(hz), "-o", setup.file("s.pftrace"), "--"]
+    for name, fixed in (("perfwind", []), ("perfwind 65528", ["--stack-bytes", "65528"])):
+        yield name, [setup.perfwind, "record", "-q", "-F", str(hz), *fixed, "-o", setup.file("s.pftrace"), "--"]
     if setup.perf:
         for graph in ("dwarf,65528", "fp"):
             yield f"perf {graph}", [setup.perf, "record", "-q", "-e", "cpu-clock", "-F", str(hz), "--call-graph", graph,

@@ -336,6 +336,37 @@ static void test_sizes(void **state)
 	fixture_deinit(&f);
 }
 
+/* While nothing is sampled neither event of a change runs, and the change is off. */
+static void test_sizes_held(void **state)
+{
+	struct fixture f;
+	struct child child;
+
+	(void)state;
+	child = child_start(work);
+	fixture_init(&f);
+	f.options.tasks = f.options.sizes = true;
+	f.options.stack_bytes = 32768;
+	assert_int_equal(fixture_open(&f), 0);
+	skip_without(fixture_add(&f, child.pid) == 0, f.error);
+	assert_int_equal(perf_source_enable(f.source), 0);
+	for (size_t i = 0; i < f.options.n_cpus; i++)
+		assert_int_equal(perf_source_set_stack_bytes(f.source, f.cpus[i], PERF_SMALL_BYTES),
+				 0);
+	assert_int_equal(perf_source_sample(f.source, false), 0);
+	assert_int_equal(perf_source_set_stack_bytes(f.source, f.cpus[0], PERF_SMALL_BYTES),
+			 -EOPNOTSUPP);
+	child_go(&child);
+	child_wait(&child);
+	(void)usleep(60000);
+	assert_false(perf_source_settle(f.source));
+	assert_int_equal(perf_source_disable(f.source), 0);
+	fixture_drain(&f, true);
+	assert_int_equal(fixture_samples_of(&f, (uint32_t)child.pid), 0);
+	assert_int_equal(perf_source_stack_bytes(f.source, f.cpus[0]), 32768);
+	fixture_deinit(&f);
+}
+
 /* Only what a source has opened events for. */
 static void test_sizes_not_wanted(void **state)
 {
@@ -357,10 +388,15 @@ static void test_sizes_not_wanted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_wakes),	cmocka_unit_test(test_wakes_by_a_child),
-		cmocka_unit_test(test_off),	cmocka_unit_test(test_not_wanted),
-		cmocka_unit_test(test_weights), cmocka_unit_test(test_machine),
-		cmocka_unit_test(test_sizes),	cmocka_unit_test(test_sizes_not_wanted),
+		cmocka_unit_test(test_wakes),
+		cmocka_unit_test(test_wakes_by_a_child),
+		cmocka_unit_test(test_off),
+		cmocka_unit_test(test_not_wanted),
+		cmocka_unit_test(test_weights),
+		cmocka_unit_test(test_machine),
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_sizes_held),
+		cmocka_unit_test(test_sizes_not_wanted),
 	};
 
 	return cmocka_run_group_tests_name("source-turns", tests, NULL, NULL);
