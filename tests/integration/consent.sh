@@ -8,9 +8,9 @@
 need_root
 need_perf
 command -v setpriv >/dev/null || { echo "setpriv is not there"; exit 77; }
-. "$INTEGRATION/consent_lib"
+. "$INTEGRATION/consent-lib"
 if [ -n "${UNIT_DAEMON:-}" ]; then
-	. "$INTEGRATION/consent_systemd_unit"
+	. "$INTEGRATION/consent-systemd-unit"
 	exit
 fi
 

@@ -1,4 +1,4 @@
-/* fuzz-mark_ring.c - a target's ring with any bytes in it: the reader, and the functions that its marks begin and end.
+/* fuzz-mark-ring.c - a target's ring with any bytes in it: the reader, and the functions that its marks begin and end.
  *
  * Input: two bytes of flags and slot, then for each round eight bytes that are added to the slot's head, two of place and as
  * many bytes as the first byte's low half has words.  Whatever comes, a call gives at most what a ring holds, of known kinds

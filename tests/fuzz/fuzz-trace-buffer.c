@@ -1,4 +1,4 @@
-/* fuzz-trace_buffer.c - a central buffer under any order of writes and reads.
+/* fuzz-trace-buffer.c - a central buffer under any order of writes and reads.
  *
  * Input: size and policy in 2 bytes, then steps of 3: an operation and a size.  What is read of a
  * sequence is what was written, in order; a hole is marked in the packet behind it and by nothing
