@@ -175,6 +175,7 @@ static int give(const struct mark_functions *f, const struct thread *t,
 						  .end = max_u64(end, o->begin),
 						  .address = o->address,
 						  .how = how,
+						  .depth = (uint32_t)(o - t->open),
 						  .resumed = o->resumed};
 
 	if (slice.end - slice.begin < f->options.min_ns)

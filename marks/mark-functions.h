@@ -19,7 +19,9 @@ struct mark_function_slice {
 	uint32_t tid;
 	uint64_t begin, end, address;
 	enum mark_functions_end how;
-	bool resumed; /* the rest of one that was open while its caller on another stack ended */
+	uint32_t
+		depth; /* slices of the thread that are open around it, and were or will be given */
+	bool resumed;  /* the rest of one that was open while its caller on another stack ended */
 };
 
 struct mark_functions_options {

@@ -27,7 +27,10 @@ enum {
 	SLICES_MAX = 1 << 18, /* that wait for names */
 	NAME_ROOM = 1024,
 	EARLIER_S = 60, /* a mark from before the session may be as old */
-	LOOK_MS = 200,	/* between two looks at modules that are not loaded yet */
+	/* Functions that are open on one track.  Perfetto's reader shows 512 slices (SliceTracker::kMaxDepth) and then mistakes the
+	 * ends; marks (MARK_DEPTH_MAX) and a wait lie on the track too. */
+	FUNCTIONS_DEPTH = 380,
+	LOOK_MS = 200, /* between two looks at modules that are not loaded yet */
 };
 
 enum {
@@ -198,6 +201,10 @@ static int slice_ended(void *arg, const struct mark_function_slice *slice)
 	const struct waiting_slice w = {.slice = *slice, .program = p};
 	char name[NAME_ROOM];
 
+	if (slice->depth >= FUNCTIONS_DEPTH) {
+		m->dropped++;
+		return 0;
+	}
 	if (m->n_slices == SLICES_MAX || look_up(m, &w, false, name) == NAMED)
 		return write_slice(m, &w, name);
 	if (m->n_slices == m->room) {

@@ -729,9 +729,9 @@ static int symbols_arrived(struct emit *em, struct emit_module *m, int error)
 	return r < 0 ? trace(r) : 0;
 }
 
-/* Of one address. */
+/* Of one address.  *named: its frames have a name now. */
 static int write_lines(struct emit *em, struct emit_module *m, uint64_t vaddr,
-		       const struct load_line *from, size_t n)
+		       const struct load_line *from, size_t n, bool *named)
 {
 	struct writer_line lines[64];
 
@@ -739,13 +739,13 @@ static int write_lines(struct emit *em, struct emit_module *m, uint64_t vaddr,
 	for (size_t i = 0; i < n; i++)
 		lines[i] = (struct writer_line){from[i].function, from[i].file, from[i].line,
 						from[i].kind};
-	if (emit_module_names_by_lines(m->module) && set_named(em, m, vaddr))
-		forget_unsymbolized(em);
+	*named |= emit_module_names_by_lines(m->module) && set_named(em, m, vaddr);
 	return writer_symbol(em->c.writer, m->mapping, vaddr, lines, n);
 }
 
 static int lines_arrived(struct emit *em, struct emit_module *m, const struct load_answer *a)
 {
+	bool named = false;
 	int r = 0;
 
 	if (a->error < 0)
@@ -758,8 +758,10 @@ static int lines_arrived(struct emit *em, struct emit_module *m, const struct lo
 
 		for (n = 1; i + n < a->n_lines && first[n].address == first->address;)
 			n++;
-		r = write_lines(em, m, a->request.vaddrs[first->address], first, n);
+		r = write_lines(em, m, a->request.vaddrs[first->address], first, n, &named);
 	}
+	if (named) /* once: it walks over the whole cache */
+		forget_unsymbolized(em);
 	return r < 0 ? trace(r) : 0;
 }
 

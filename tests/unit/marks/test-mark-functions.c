@@ -98,6 +98,8 @@ static void nested(void **state)
 	assert_int_equal(s.slices[2].end, 60);
 	assert_int_equal(s.slices[0].begin, 30);
 	assert_int_equal(s.slices[0].end, 40);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(s.slices[i].depth, 2 - i);
 	(void)mark_functions_free(f);
 }
 
