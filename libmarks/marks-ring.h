@@ -14,8 +14,8 @@
  *   recording ── environment of a command, or an invitation in the head ──► target
  *   target ── connect, one message: MARKS_BYTE + SCM_RIGHTS {memfd} ──► recording, which asks the kernel for the pid
  *
- * A program that is loaded while all processes are recorded asks for its invitation: it connects to MARKS_ALL_SOCKET and sends
- * the same message with MARKS_HELLO. */
+ * A program that is loaded while all processes are recorded asks for its invitation: it connects to MARKS_ALL_SOCKET and
+ * sends the same message with MARKS_HELLO. */
 #pragma once
 
 #include <stdint.h>

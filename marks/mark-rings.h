@@ -25,8 +25,8 @@ struct mark_rings *mark_rings_free(struct mark_rings *rings);
 /* The value of MARKS_ENV for a command that is to take part.  Borrowed. */
 const char *mark_rings_environment(const struct mark_rings *rings);
 
-/* Programs that load the library from now on take part: all programs of this user; of all users where this is root.  -EADDRINUSE:
- * they take part in another recording of this user, and here once that has ended. */
+/* Programs that load the library from now on take part: all programs of this user; of all users where this is root.
+ * -EADDRINUSE: they take part in another recording of this user, and here once that has ended. */
 int mark_rings_welcome(struct mark_rings *rings);
 /* Process @pid and its descendants take part; not another process that gets the number later.  -ENOMEM. */
 int mark_rings_allow(struct mark_rings *rings, uint32_t pid);

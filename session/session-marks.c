@@ -27,8 +27,8 @@ enum {
 	SLICES_MAX = 1 << 18, /* that wait for names */
 	NAME_ROOM = 1024,
 	EARLIER_S = 60, /* a mark from before the session may be as old */
-	/* Functions that are open on one track.  Perfetto's reader shows 512 slices (SliceTracker::kMaxDepth) and then mistakes the
-	 * ends; marks (MARK_DEPTH_MAX) and a wait lie on the track too. */
+	/* Functions that are open on one track.  Perfetto's reader shows 512 slices (SliceTracker::kMaxDepth) and
+	 * then mistakes the ends; marks (MARK_DEPTH_MAX) and a wait lie on the track too. */
 	FUNCTIONS_DEPTH = 380,
 	LOOK_MS = 200, /* between two looks at modules that are not loaded yet */
 };

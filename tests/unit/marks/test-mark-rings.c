@@ -225,7 +225,8 @@ static void say(char byte, int what)
 	(void)close(fd);
 }
 
-/* The process that closes sockets may still have that of the last test.  false: another recording, or another run of this test. */
+/* The process that closes sockets may still have that of the last test.  false: another recording, or another run of this
+ * test. */
 static bool welcomes(struct mark_rings *rings)
 {
 	for (int i = 0; i < 500; i++) {
