@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/common-options.h"
 #include "cli/json.h"
+#include "cli/trace-input.h"
 #include "base/log.h"
 #include "profile/profile.h"
 #include "profile/profile-text.h"
@@ -27,17 +28,17 @@ static const struct option_def defs[] = {
 
 static const struct options options = {
 	.command = "losses",
-	.usage = "[--all] [--json] FILE",
+	.usage = "[--all] [--json] [FILE]",
 	.description =
 		"Prints the data losses of a trace: rows of trace_processor's table `stats`, the "
 		"meaning of each, and\na hint for the config.  The exit status is 1 when data was "
-		"lost or there was an error,\n2 when the file cannot be read.",
+		"lost or there was an error,\n2 when the file cannot be read.  FILE defaults "
+		"to " DEFAULT_TRACE ".",
 	.defs = defs,
 	.examples = "# the rows that report a loss, with hints\n"
 		    "perfwind losses trace.pftrace\n\n"
 		    "# names of all rows that are not 0, for a script\n"
 		    "perfwind losses --json trace.pftrace | jq -r '.[] | select(.value > 0).name'",
-	.min_arguments = 1,
 	.max_arguments = 1,
 };
 
@@ -155,15 +156,17 @@ static int losses_main(int argc, char **argv)
 {
 	struct losses_args args = {0};
 	struct profile profile;
+	const char *path;
 	char error[512];
 	bool loss;
 	int n, r = options_parse(&options, argc, argv, &args, &n);
 
 	if (r != 0)
 		return options_exit_status(r);
-	r = profile_read(argv[0], &profile, error, sizeof(error));
+	path = n ? argv[0] : DEFAULT_TRACE;
+	r = profile_read(path, &profile, error, sizeof(error));
 	if (r < 0) {
-		log_error("%s", error);
+		log_error("%s%s", error, trace_input_hint(path, r, false));
 		return STATUS_BAD;
 	}
 	loss = profile.truncated_at > 0;

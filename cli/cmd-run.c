@@ -90,8 +90,7 @@ static int run_run(int argc, char **argv)
 		(void)execvp(argv[0], argv);
 		e = errno;
 	}
-	log_error("%s: %s", argv[0], strerror(e));
-	return e == ENOENT ? 127 : 126;
+	return spawn_cannot_run(argv[0], e, false);
 }
 
 const struct command command_run = {

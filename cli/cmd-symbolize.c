@@ -18,6 +18,7 @@
 #include "cli/debuginfod.h"
 #include "cli/own-session.h"
 #include "cli/symbolize.h"
+#include "cli/trace-input.h"
 #include "perf/probe.h"
 #include "profile/profile-text.h"
 #include "trace/sink.h"
@@ -42,12 +43,12 @@ static const struct option_def defs[] = {
 
 static const struct options options = {
 	.command = "symbolize",
-	.usage = "[OPTIONS] FILE",
+	.usage = "[OPTIONS] [FILE]",
 	.description =
 		"Adds names, inlined calls and source lines to a trace, for frames that lack "
 		"them: after\ndebug packages were installed, or on another machine.  A file "
 		"must have the build id that\nthe trace has; one without a build id is "
-		"taken from --symfs only.",
+		"taken from --symfs only.  FILE defaults to " DEFAULT_TRACE ".",
 	.defs = defs,
 	.examples = "# names of a library after its debug package was installed\n"
 		    "apt install libssl3-dbgsym\n"
@@ -55,7 +56,6 @@ static const struct options options = {
 		    "# the same with debug files of a server\n"
 		    "DEBUGINFOD_URLS=https://debuginfod.debian.net perfwind symbolize --debuginfod "
 		    "perfwind.pftrace",
-	.min_arguments = 1,
 	.max_arguments = 1,
 };
 
@@ -145,10 +145,13 @@ static int symbolize_run(int argc, char **argv)
 	struct symbolize_result result;
 	struct profile profile;
 	char error[512];
+	const char *path = DEFAULT_TRACE;
 	int n, r = options_parse(&options, argc, argv, &command, &n);
 
 	if (r != 0)
 		return options_exit_status(r);
+	if (n)
+		path = argv[0];
 	if (module_file_check_places(&command.places) < 0)
 		return 2;
 	command.debuginfod = debuginfod_wanted(command.debuginfod);
@@ -156,13 +159,13 @@ static int symbolize_run(int argc, char **argv)
 		log_error("--debuginfod: %s", debuginfod_refusal());
 		return 2;
 	}
-	r = profile_read(argv[0], &profile, error, sizeof(error));
+	r = profile_read(path, &profile, error, sizeof(error));
 	if (r < 0) {
-		log_error("%s: %s", argv[0], error);
+		log_error("%s%s", error, trace_input_hint(path, r, false));
 		return 1;
 	}
 	if (profile.truncated_at) {
-		log_error("%s: damaged at byte %lu: appended names would not be read", argv[0],
+		log_error("%s: damaged at byte %lu: appended names would not be read", path,
 			  profile.truncated_at);
 		r = -EBADMSG;
 	} else {
@@ -172,10 +175,10 @@ static int symbolize_run(int argc, char **argv)
 		}
 		r = symbolize(&profile, &command.places, &packets, &result);
 		if (r < 0)
-			log_error("%s: %s", argv[0], strerror(-r));
+			log_error("%s: %s", path, strerror(-r));
 	}
 	profile_deinit(&profile);
-	if (r < 0 || write_packets(argv[0], command.output, &packets) < 0)
+	if (r < 0 || write_packets(path, command.output, &packets) < 0)
 		return 1;
 	print_result(&result);
 	return 0;

@@ -29,18 +29,11 @@ void job_deinit(struct job *c)
 	spawn_deinit(&c->spawn);
 }
 
-/* The exit status for a command whose exec fails with errno @e, as in a shell. */
-static int cannot_run(const struct job *c, int e)
-{
-	log_error("%s: %s", c->command[0], strerror(e));
-	return e == ENOENT ? 127 : 126;
-}
-
 int job_check(const struct job *c)
 {
 	int e = c->command ? spawn_check(c->command[0]) : 0;
 
-	return e ? cannot_run(c, e) : 0;
+	return e ? spawn_cannot_run(c->command[0], e, true) : 0;
 }
 
 int job_hold(struct job *c)
@@ -128,7 +121,7 @@ int job_go(struct job *c)
 {
 	int e = c->command ? spawn_go(&c->spawn) : 0;
 
-	return e ? cannot_run(c, e) : 0;
+	return e ? spawn_cannot_run(c->command[0], e, true) : 0;
 }
 
 /* Without a loop: the signals have their default actions, so Ctrl-C ends perfwind at once. */

@@ -20,7 +20,7 @@ static void print_help(FILE *out)
 	fprintf(out, "\n`perfwind COMMAND --help` shows the options of a command.\n");
 }
 
-/* Commands of perf(1) that perfwind has under another name, or not. */
+/* Commands of perf(1), and words for a format, that perfwind has under another name, or not. */
 static const char *way_of_perf(const char *name)
 {
 	static const struct {
@@ -36,7 +36,10 @@ static const char *way_of_perf(const char *name)
 		{"data",
 		 "`perfwind import` reads perf.data; `perfwind record --perf-data` writes it"},
 		{"evlist", "`perfwind report` names the events of a trace"},
+		{"flamegraph", "`perfwind export --to html FILE`"},
+		{"folded", "`perfwind export --to folded FILE`"},
 		{"ftrace", "there is none; `perfwind record -e GROUP:NAME` records tracepoints"},
+		{"html", "`perfwind export --to html FILE`"},
 		{"iostat", "there is none; `perfwind stat` counts the events of a PMU"},
 		{"kallsyms",
 		 "`perfwind report` names kernel functions; the list is /proc/kallsyms"},
@@ -49,6 +52,7 @@ static const char *way_of_perf(const char *name)
 			"kvm:kvm_exit -a` on the host"},
 		{"lock", "`perfwind record --off-cpu` records where threads wait, and how long"},
 		{"mem", "there is none: data addresses are not recorded; use perf mem"},
+		{"pprof", "`perfwind export --to pprof FILE`"},
 		{"probe",
 		 "`perfwind record -e kprobe:FUNC` or `-e uprobe:PATH:FUNC` makes the probe"},
 		{"sched",

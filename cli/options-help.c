@@ -10,7 +10,7 @@
 
 enum { HELP_COLUMN = 30, HELP_WIDTH = 80 };
 
-/* Breaks at blanks; a line feed in the text begins a new line. */
+/* Breaks at blanks; a line feed is one. */
 static void print_wrapped(FILE *out, const char *text, size_t column)
 {
 	size_t at = column;
@@ -29,10 +29,6 @@ static void print_wrapped(FILE *out, const char *text, size_t column)
 		fwrite(text, 1, len, out);
 		at += len;
 		text += len;
-		if (*text == '\n') {
-			fprintf(out, "\n%*s", (int)column, "");
-			at = column;
-		}
 		text += *text != 0;
 	}
 	fputc('\n', out);

@@ -342,8 +342,12 @@ int options_parse(const struct options *options, int argc, char **argv, void *to
 	else if (p.verbose)
 		log_level = p.verbose > 1 ? LOG_LEVEL_DEBUG : LOG_LEVEL_VERBOSE;
 	log_folders = p.folders;
-	if (n < options->min_arguments)
-		return usage_error(&p, "too few arguments: ", options->usage, "");
+	if (n < options->min_arguments) {
+		log_error("%s needs %s: perfwind %s %s (see `perfwind %s --help`)",
+			  options->command, n ? "one argument more" : "an argument",
+			  options->command, options->usage, options->command);
+		return -EINVAL;
+	}
 	if (options->max_arguments >= 0 && n > options->max_arguments)
 		return usage_error(&p, "one argument too many: ", argv[options->max_arguments], "");
 	*ret_n = n;

@@ -12,6 +12,7 @@
 
 #include "cli/spawn.h"
 #include "base/error.h"
+#include "base/log.h"
 
 static _Noreturn void child_run(char *const *argv, int go_fd, int error_fd)
 {
@@ -68,6 +69,40 @@ int spawn_check(const char *name)
 		path += len;
 	}
 	return best;
+}
+
+/* What is wrong with @name, beyond the error: "" or a text in parentheses. */
+static void explain(const char *name, int e, bool pids, char *to, size_t room)
+{
+	bool bare = !strchr(name, '/'), here = access(name, F_OK) == 0;
+	struct stat st;
+
+	*to = 0;
+	if (e == ENOENT && bare && pids && strspn(name, "0123456789,") == strlen(name))
+		(void)snprintf(to, room, " (processes are given with -p %s)", name);
+	else if (e == ENOENT && bare && here)
+		(void)snprintf(to, room, " (the file here is ./%s)", name);
+	else if (e == ENOENT && !bare && here)
+		(void)snprintf(
+			to, room,
+			" (the file is there: the interpreter or loader that it names is not)");
+	else if (e == EACCES && here && stat(name, &st) == 0 && S_ISDIR(st.st_mode))
+		(void)snprintf(to, room, " (it is a folder)");
+	else if (e == EACCES && here && access(name, X_OK) < 0)
+		(void)snprintf(to, room,
+			       " (it is not executable: chmod +x, or its interpreter in front)");
+}
+
+int spawn_cannot_run(const char *name, int e, bool pids)
+{
+	char why[256];
+
+	explain(name, e, pids, why, sizeof(why));
+	if (e == ENOENT && !strchr(name, '/'))
+		log_error("%s: command not found in $PATH%s", name, why);
+	else
+		log_error("%s: %s%s", name, strerror(e), why);
+	return e == ENOENT ? 127 : 126;
 }
 
 int spawn_new(char *const *argv, struct spawn *ret)

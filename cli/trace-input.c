@@ -228,13 +228,12 @@ static int read_imported(const char *path, struct profile *ret_profile, char *er
 	return profile_read(memory, ret_profile, error, size);
 }
 
-/* What leads to a trace where the default one is missing. */
-static const char *hint_of_missing(const char *path, int r)
+const char *trace_input_hint(const char *path, int r, bool imports)
 {
 	if (r != -ENOENT || strcmp(path, DEFAULT_TRACE) != 0)
 		return "";
-	return is_perf_data("perf.data") ? " (perf.data is there: give its name)"
-					 : " (`perfwind record -- COMMAND` writes it)";
+	return imports && is_perf_data("perf.data") ? " (perf.data is there: give its name)"
+						    : " (`perfwind record -- COMMAND` writes it)";
 }
 
 int trace_input_read(const struct trace_input *input, const char *command,
@@ -249,7 +248,7 @@ int trace_input_read(const struct trace_input *input, const char *command,
 	else
 		r = profile_read(path, ret_profile, error, sizeof(error));
 	if (r < 0 && *error)
-		log_error("%s%s", error, hint_of_missing(path, r));
+		log_error("%s%s", error, trace_input_hint(path, r, true));
 	if (r < 0)
 		return r;
 	r = trace_input_choose(ret_profile, command, input->event);

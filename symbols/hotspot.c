@@ -616,7 +616,8 @@ static void add_interpreter(struct reading *rd)
 	uint64_t buffer = queue ? vm_pointer(vm, queue, VM_QUEUE_BUFFER) : 0;
 	char text[64];
 
-	if (!buffer || !vm->codelet_size)
+	/* A VM has one.  A process that has made many blobs of this name is read once. */
+	if (!buffer || !vm->codelet_size || rd->code->places.interpreter.start)
 		return;
 	at = buffer + vm_get(vm, queue, VM_QUEUE_BEGIN);
 	end = buffer + vm_get(vm, queue, VM_QUEUE_END);

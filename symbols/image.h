@@ -124,8 +124,9 @@ struct uw_script {
 	 * thread and the kernel's id in a thread (`through` is not 0: that of a pointer to where the id is), of its context, and of the innermost frame in that.  0: not known. */
 	uint64_t current;
 	uint16_t thread, next_thread, native, through, context, innermost;
-	uint64_t names;	 /* Ruby: for ruby.c */
-	struct uw_v8 v8; /* Node.js, which has no evaluation loop */
+	uint64_t names;	   /* Ruby: for ruby.c */
+	uint32_t searches; /* ... in vain, one after another */
+	struct uw_v8 v8;   /* Node.js, which has no evaluation loop */
 	struct uw_script_offsets {
 		uint16_t frame_bytes, instruction, function, previous;
 		uint16_t

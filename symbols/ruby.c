@@ -70,6 +70,7 @@ enum {
 	INNERMOST = 16,
 	ID_SCOPE = 4,
 	ID_UNIT = 512,
+	SEARCHES_MAX = 16,
 	IMMEDIATE = 54,
 	IMMEDIATE_WORD = 9,
 	BLOCK = 512,
@@ -444,16 +445,27 @@ static uint64_t singleton_of(struct vm_memory *m, const struct version *v, uint6
 	return 0;
 }
 
-/* Integer#times, Math.sqrt; without a class's name that of the method.  @script->names is the array, once it is found. */
+/* @script->names is the array, once it is found.  All data of the library is looked through, so not for each method in vain. */
+static bool has_ids(struct vm_memory *m, struct uw_script *script, const struct version *v,
+		    uint64_t image)
+{
+	if (are_ids(m, v, script->names))
+		return true;
+	if (script->searches >= SEARCHES_MAX)
+		return false;
+	script->names = find_ids(m, v, image);
+	script->searches = script->names ? 0 : script->searches + 1;
+	return script->names != 0;
+}
+
+/* Integer#times, Math.sqrt; without a class's name that of the method. */
 static bool method_text(struct vm_memory *m, struct uw_script *script, const struct version *v,
 			uint64_t image, uint64_t method, struct script_text *ret_text)
 {
 	uint64_t owner = word_at(m, method + OWNER);
 	char name[SCRIPT_NAME_ROOM], class[SCRIPT_NAME_ROOM];
 
-	if (!are_ids(m, v, script->names))
-		script->names = find_ids(m, v, image);
-	if (!script->names ||
+	if (!has_ids(m, script, v, image) ||
 	    !string_text(m, v, id_string(m, v, script->names, word_at(m, method + METHOD_ID)), name,
 			 sizeof(name)))
 		return false;

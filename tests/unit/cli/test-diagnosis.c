@@ -267,6 +267,7 @@ static void test_modules(void **state)
 static void test_partly(void **state)
 {
 	struct doctor_facts d = all_open();
+	struct doctor_finding f;
 
 	(void)state;
 	d.pid_namespace = true;
@@ -280,6 +281,10 @@ static void test_partly(void **state)
 	expect(&d, DOCTOR_RATE, DOCTOR_PARTLY, "1000", "max_sample_rate");
 	expect(&d, DOCTOR_SYMBOLS, DOCTOR_PARTLY, "no separate", "dbgsym");
 	expect(&d, DOCTOR_FACILITIES, DOCTOR_PARTLY, "lacks", "6.13");
+	d.features.has[FEATURE_PROCMAP_QUERY] = true;
+	d.features.has[FEATURE_BUILD_ID_CLEAN] = false; /* Linux 6.18 */
+	doctor_judge(&d, DOCTOR_FACILITIES, &f);
+	assert_int_equal(f.state, DOCTOR_OPEN);
 	expect(&d, DOCTOR_RINGS, DOCTOR_SHUT, "0 KiB", "mlock");
 	d.debuginfod = true;
 	expect(&d, DOCTOR_DEBUGINFOD, DOCTOR_PARTLY, "DEBUGINFOD_URLS is set", "--debuginfod");

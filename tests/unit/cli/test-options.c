@@ -403,8 +403,8 @@ static void help_comes_from_the_table(void **state)
 		"  -x, --call V                a text so long that it does not fit into one line\n"
 		"                              and is broken at a blank, under its beginning\n"
 		"      --bare                  no value\n"
-		"  -v, --verbose               print more; twice: debug\n"
-		"                              (--verbose=FOLDER,...: of these source folders)\n"
+		"  -v, --verbose               print more; twice: debug (--verbose=FOLDER,...: of\n"
+		"                              these source folders)\n"
 		"  -q, --quiet                 print errors only\n"
 		"  -h, --help                  print this text\n");
 	free(text);

@@ -1,10 +1,13 @@
 /* test-spawn.c - a command held back and let go, or not; how it ended, as a status. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/spawn.h"
+#include "tests/unit/capture.h"
 #include "tests/unit/cmocka.h"
 
 static char sh[] = "sh", dash_c[] = "-c", true_[] = "true", no_program[] = "/etc/passwd";
@@ -83,13 +86,57 @@ static void test_cannot_run(void **state)
 	spawn_deinit(&spawn);
 }
 
+static const char *complaint(const char *name, int e, int status)
+{
+	static struct capture c;
+
+	capture_begin(&c, STDERR_FILENO);
+	assert_int_equal(spawn_cannot_run(name, e, true), status);
+	return capture_end(&c);
+}
+
+static void test_why_not(void **state)
+{
+	char folder[] = "/tmp/spawn-XXXXXX", before[4096];
+	int fd;
+
+	(void)state;
+	assert_non_null(getcwd(before, sizeof(before)));
+	assert_non_null(mkdtemp(folder));
+	assert_int_equal(chdir(folder), 0);
+	fd = open("script", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(close(fd), 0);
+	assert_string_equal(complaint("absent", ENOENT, 127),
+			    "perfwind: absent: command not found in $PATH\n");
+	assert_string_equal(
+		complaint("script", ENOENT, 127),
+		"perfwind: script: command not found in $PATH (the file here is ./script)\n");
+	assert_string_equal(complaint("12,345", ENOENT, 127),
+			    "perfwind: 12,345: command not found in $PATH (processes are given "
+			    "with -p 12,345)\n");
+	assert_string_equal(complaint("./absent", ENOENT, 127),
+			    "perfwind: ./absent: No such file or directory\n");
+	assert_string_equal(complaint("./script", ENOENT, 127),
+			    "perfwind: ./script: No such file or directory (the file is there: the "
+			    "interpreter or loader that it names is not)\n");
+	assert_string_equal(complaint("/tmp", EACCES, 126),
+			    "perfwind: /tmp: Permission denied (it is a folder)\n");
+	assert_string_equal(
+		complaint("./script", EACCES, 126),
+		"perfwind: ./script: Permission denied (it is not executable: chmod +x, "
+		"or its interpreter in front)\n");
+	assert_int_equal(unlink("script"), 0);
+	assert_int_equal(chdir(before), 0);
+	assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_status),
-		cmocka_unit_test(test_taken),
-		cmocka_unit_test(test_never_let_go),
-		cmocka_unit_test(test_cannot_run),
+		cmocka_unit_test(test_status),	     cmocka_unit_test(test_taken),
+		cmocka_unit_test(test_never_let_go), cmocka_unit_test(test_cannot_run),
+		cmocka_unit_test(test_why_not),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

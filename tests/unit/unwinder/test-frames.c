@@ -266,6 +266,29 @@ static void test_ruby_names(void **state)
 	assert_int_equal(script.names, ids);
 }
 
+/* A process whose names are not found is not searched for each of its methods. */
+static void test_ruby_search_ends(void **state)
+{
+	struct script_text text;
+	struct uw_script script;
+	uint64_t method, reads = 0;
+
+	(void)state;
+	sc_ruby_init(&sc);
+	assert_int_equal(find(true, SC_BASE, &script), 0);
+	method = sc_heap(&sc, 40);
+	sc_set(&sc, method, 0x1a | 6 << 12, 8);
+	sc_set(&sc, method + 24, 200 << 4 | 1, 8);
+	for (int i = 0; i < 100; i++) {
+		uint64_t before = sc.reads;
+
+		assert_false(text_of_frame(&script, method, 0, &text));
+		reads = i ? reads : sc.reads - before;
+		if (i >= 16)
+			assert_true(sc.reads - before < reads);
+	}
+}
+
 /* Up to 3.1: a table of values, an entry of 24 bytes each. */
 static void set_class_table(uint64_t class, const uint64_t *values, size_t n)
 {
@@ -721,6 +744,7 @@ int main(void)
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_php_names),
 		cmocka_unit_test(test_ruby_names),
+		cmocka_unit_test(test_ruby_search_ends),
 		cmocka_unit_test(test_ruby_wrap),
 		TEST(test_php),
 		TEST(test_php_leaf_in_c),

@@ -311,6 +311,31 @@ static void test_endless(void **state)
 	(void)hotspot_free(vm);
 }
 
+/* Blobs of a process that claims many interpreters: the codelets are read once. */
+static void test_many_interpreters(void **state)
+{
+	const uint8_t room[16] = {0};
+	struct hotspot_code code;
+	struct hotspot *vm;
+	uint64_t before, once;
+
+	(void)state;
+	fake_vm_init(&fake, 17);
+	assert_int_equal(hotspot_new(&fake.memory, FAKE_BASE, &vm), 0);
+	before = fake.reads;
+	assert_int_equal(hotspot_code(vm, &fake.memory, &code), 0);
+	once = fake.reads - before;
+	hotspot_code_deinit(&code);
+	for (int i = 0; i < 100; i++)
+		(void)fake_blob(&fake, "Interpreter", room, sizeof(room), 0, 0, 0, 0);
+	before = fake.reads;
+	assert_int_equal(hotspot_code(vm, &fake.memory, &code), 0);
+	assert_true(code.n_blobs > 100);
+	assert_true(fake.reads - before < once + 100);
+	hotspot_code_deinit(&code);
+	(void)hotspot_free(vm);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -322,6 +347,7 @@ int main(void)
 		cmocka_unit_test(test_broken_lists),
 		cmocka_unit_test(test_broken_names),
 		cmocka_unit_test(test_endless),
+		cmocka_unit_test(test_many_interpreters),
 		cmocka_unit_test(test_inlined),
 #if defined(__x86_64__)
 		cmocka_unit_test(test_compiled),
