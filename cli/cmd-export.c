@@ -46,7 +46,8 @@ static const struct option_def defs[] = {
 	 .call = option_format,
 	 .choices = formats,
 	 AT(format),
-	 .help = "html, folded, pprof, systrace, str or bin"},
+	 .help = "html, folded, pprof, systrace, str or bin (default: as the suffix of -o FILE "
+		 "says)"},
 	TEXT("output", 'o', "FILE", output,
 	     "write here; - is standard output (default: FILE with the format's suffix)"),
 	FLAG("collapse-recursion", 0, collapse,
@@ -60,7 +61,7 @@ static const struct option_def defs[] = {
 
 static const struct options options = {
 	.command = "export",
-	.usage = "--to FORMAT [OPTIONS] [FILE]",
+	.usage = "--to FORMAT | -o FILE [OPTIONS] [FILE]",
 	.description =
 		"Writes a trace in the format of another tool.  FILE defaults to " DEFAULT_TRACE
 		";\na perf.data file is imported first.\n  html    one "
@@ -176,6 +177,27 @@ static int export_one(const struct profile *profile, const struct export_command
 	return r < 0 ? trace(r) : 0;
 }
 
+/* The format whose suffix @output has, from 1; 0: none. */
+static uint32_t format_of_name(const char *output)
+{
+	size_t len = output ? strlen(output) : 0;
+
+	for (uint32_t n = 0; export_formats[n].name; n++) {
+		size_t suffix = strlen(export_formats[n].suffix);
+
+		if (len > suffix && !strcmp(output + len - suffix, export_formats[n].suffix))
+			return n + 1;
+	}
+	return 0;
+}
+
+static bool is_text(uint32_t format)
+{
+	const char *name = export_formats[format - 1].name;
+
+	return strcmp(name, "pprof") && strcmp(name, "bin");
+}
+
 static int export_run(int argc, char **argv)
 {
 	_cleanup_(profile_deinit) struct profile profile = {0};
@@ -187,6 +209,8 @@ static int export_run(int argc, char **argv)
 	r = options_parse(&options, argc, argv, &command, &n);
 	if (r)
 		return options_exit_status(r);
+	if (!command.format)
+		command.format = format_of_name(command.output);
 	if (!command.format) {
 		log_error("export: --to is missing: html, folded, pprof, systrace, str or bin (see "
 			  "`perfwind "
@@ -195,6 +219,8 @@ static int export_run(int argc, char **argv)
 		return 2;
 	}
 	path = n ? argv[0] : DEFAULT_TRACE;
+	if (!is_text(command.format) && terminal_refuses_output("export", command.output))
+		return 2;
 	input = (struct trace_input){
 		.path = n ? path : NULL, .event = command.event, .only = &command.only};
 	if (trace_input_read(&input, "export", &profile) < 0)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/terminal.h"
 #include "cli/common-options.h"
 #include "cli/module-file.h"
 #include "cli/trace-input.h"
@@ -109,6 +110,12 @@ static void print_result(const struct import_command *command, const struct impo
 		verdict_print_json(&verdict, stdout);
 }
 
+/* Errors that only a file that is written has. */
+static bool is_of_output(int r)
+{
+	return r == -ENOSPC || r == -EDQUOT || r == -EFBIG || r == -EPIPE;
+}
+
 static int import_file(const struct import_command *command, const char *input, const char *output)
 {
 	const struct import_options io = {
@@ -146,6 +153,8 @@ static int import_file(const struct import_command *command, const char *input, 
 	}
 	if (r >= 0)
 		print_result(command, &result, output, sink, r == 0);
+	else if (is_of_output(r) && !late_sink_report(sink))
+		log_error("writing the trace to %s: %s", output, strerror(-r));
 	else if (!late_sink_report(sink))
 		log_error("%s %s", strcmp(input, "-") ? input : "standard input", error);
 	import_result_deinit(&result);
@@ -172,9 +181,11 @@ static int import_main(int argc, char **argv)
 		return 1;
 	}
 	if (command.json && !strcmp(output, "-")) {
-		log_error("--json and -o - both want standard output");
+		log_error("--json and -o - both use standard output");
 		return 2;
 	}
+	if (terminal_refuses_output("import", output))
+		return 2;
 	if (symbolize_later_start(&later, command.debuginfod, output) < 0)
 		return 2;
 	/* A reader of `-o -` that goes away is an error of writing. */

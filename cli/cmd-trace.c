@@ -13,6 +13,7 @@
 
 #include "cli/ask-run.h"
 #include "cli/command.h"
+#include "cli/terminal.h"
 #include "cli/common-options.h"
 #include "trace/late-sink.h"
 #include "cli/own-session.h"
@@ -567,6 +568,8 @@ static int trace_main(int argc, char **argv)
 		log_error("--background and -o - exclude each other");
 		return 2;
 	}
+	if (terminal_refuses_output("trace", run.args.output))
+		return 2;
 	r = trace_all(&run);
 	(void)trigger_socket_free(run.triggers);
 	(void)trace_session_free(run.trace);

@@ -10,6 +10,7 @@
 #include "cli/duration.h"
 #include "cli/pid-list.h"
 #include "cli/record-options.h"
+#include "cli/terminal.h"
 #include "cli/verdict.h"
 #include "base/error.h"
 #include "daemon/control/control-protocol.h"
@@ -705,6 +706,8 @@ int record_args_check(struct record_args *args, bool command)
 		log_error("--json and -o - both use standard output");
 		return -EINVAL;
 	}
+	if (terminal_refuses_output("record", args->output))
+		return -EINVAL;
 	return 0;
 }
 

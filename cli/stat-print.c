@@ -123,6 +123,14 @@ static void print_remarks(const struct stat_table *t, const struct stat_row *row
 		fprintf(out, "  (ran %.1f %% of the time, scaled)", 100 * count->running);
 }
 
+static bool has_remarks(const struct stat_table *t, const struct stat_row *row, size_t event)
+{
+	const struct stat_count *count = &row->count[event];
+
+	return count->state == COUNTER_NOT_SUPPORTED || metric_of(t, row, event).unit ||
+	       (count->state == COUNTER_COUNTED && (count->error >= 0 || count->running < 0.9995));
+}
+
 /* The widest name, so that remarks stand in one column. */
 static int name_columns(const struct stat_table *t)
 {
@@ -174,7 +182,8 @@ void stat_print_text(const struct stat_table *t, bool head, FILE *out)
 			if (row->label)
 				fprintf(out, "  %-16s", row->label);
 			print_value(&row->count[j], is_clock(&t->specs[j]), out);
-			fprintf(out, " %-*s", columns, stat_event_name(t, j, name));
+			fprintf(out, " %-*s", has_remarks(t, row, j) ? columns : 0,
+				stat_event_name(t, j, name));
 			print_remarks(t, row, j, out);
 			fputc('\n', out);
 		}

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/terminal.h"
+#include "base/log.h"
 
 enum { USUAL_COLUMNS = 80, USUAL_ROWS = 24 };
 
@@ -38,6 +39,15 @@ int terminal_rows(void)
 	if (!terminal_size(&size))
 		return 0;
 	return size.ws_row ? size.ws_row : USUAL_ROWS;
+}
+
+bool terminal_refuses_output(const char *command, const char *output)
+{
+	if (!output || strcmp(output, "-") != 0 || !isatty(STDOUT_FILENO))
+		return false;
+	log_error("%s: -o -: the output is no text for a terminal (hint: redirect it, or -o FILE)",
+		  command);
+	return true;
 }
 
 void terminal_output_reported(void)

@@ -8,6 +8,8 @@ int terminal_columns(void);
 int terminal_rows(void);
 /* True for a terminal, by default: https://no-color.org (NO_COLOR set and not empty). */
 bool terminal_colour(void);
+/* Is @output "-", and standard output a terminal?  Then logs that what @command writes is no text. */
+bool terminal_refuses_output(const char *command, const char *output);
 /* A failure of standard output has been reported: main() does not report it a second time. */
 void terminal_output_reported(void);
 

@@ -22,6 +22,7 @@
 enum { DEFAULT_ROWS = 20 };
 enum { HEAD_ROWS = 4 };		 /* around the table on a terminal */
 enum { MAX_PACKETS = 64 << 20 }; /* bytes of one interval; later packets are counted as lost */
+enum { TOTAL_COLUMNS = 60 };	 /* of a name in the table of the whole run, before its module */
 
 int top_view_init(struct top_view *view, const struct top_args *args)
 {
@@ -285,37 +286,80 @@ static int compare_totals(const void *a, const void *b)
 	return x->weight != y->weight ? (x->weight < y->weight ? 1 : -1) : 0;
 }
 
-static void print_total(const struct top_view *view, uint32_t index)
+/* The name of a total and, behind its line feed, the module. */
+static const char *total_text(const struct top_view *view, uint32_t index, size_t *ret_name_len)
+{
+	const char *text = string_table_text(&view->names, index + 1);
+
+	*ret_name_len = (size_t)(strchr(text, '\n') - text);
+	return text;
+}
+
+static void print_total(const struct top_view *view, uint32_t index, size_t columns)
 {
 	const struct top_total *t = &view->totals[index];
-	const char *unit = view->profile.weight_unit, *text, *module;
+	const char *unit = view->profile.weight_unit, *text;
 	_cleanup_(buffer_deinit) struct buffer line = {0};
 	char number[32];
+	size_t len;
 
-	text = string_table_text(&view->names, index + 1);
-	module = strchr(text, '\n');
+	text = total_text(view, index, &len);
 	buffer_printf(&line, "%7.2f %9s", text_percent(t->self_weight, view->whole.weight),
 		      text_weight(t->self_weight, unit, number));
 	if (rows_have_totals(view->args->by))
 		buffer_printf(&line, " %7.2f %9s", text_percent(t->weight, view->whole.weight),
 			      text_weight(t->weight, unit, number));
-	buffer_printf(&line, "  %.*s%s%s", (int)(module - text), text, module[1] ? "  " : "",
-		      module + 1);
+	buffer_printf(&line, "  %.*s", (int)len, text);
+	if (text[len + 1])
+		buffer_printf(&line, "%*s  %s", (int)(columns - min_u64(columns, len)), "",
+			      text + len + 1);
 	buffer_append(&line, "", 1);
 	if (!line.bad)
 		print_fitted("", (const char *)line.data, "");
 }
 
+static void print_totals_head(const struct top_view *view, size_t columns)
+{
+	const char *unit = view->profile.weight_unit;
+	char line[160];
+	int n;
+
+	unit = strcmp(unit, "ns") ? unit : "time";
+	n = rows_have_totals(view->args->by)
+		    ? snprintf(line, sizeof(line), "%7s %9.20s %7s %9.20s", "self %", unit,
+			       "total %", unit)
+		    : snprintf(line, sizeof(line), "%7s %9.20s", "%", unit);
+	if (view->args->by == REPORT_FUNCTION)
+		(void)snprintf(line + n, sizeof(line) - (size_t)n, "  %-*s  module", (int)columns,
+			       "function");
+	else
+		(void)snprintf(line + n, sizeof(line) - (size_t)n, "  %s",
+			       report_by_names[view->args->by]);
+	(void)puts("\nall intervals:");
+	print_fitted("", line, "");
+}
+
+/* Of the names in @order[0..n), up to TOTAL_COLUMNS. */
+static size_t widest_name(const struct top_view *view, const uint32_t *order, size_t n)
+{
+	size_t widest = strlen("function"), len;
+
+	for (size_t i = 0; i < n; i++) {
+		(void)total_text(view, order[i], &len);
+		widest = max_u64(widest, len);
+	}
+	return min_u64(widest, TOTAL_COLUMNS);
+}
+
 static int print_totals(const struct top_view *view)
 {
 	_cleanup_(freep) uint32_t *order = NULL;
+	size_t n, columns;
 	uint32_t limit;
-	bool totals;
 
 	order = calloc(view->n_totals + 1, sizeof(*order));
 	if (!order)
 		return fail(-ENOMEM);
-	totals = rows_have_totals(view->args->by);
 	limit = rows_wanted(view);
 	if (terminal_rows() && view->args->limit == UINT32_MAX && limit > 1)
 		limit--; /* the line behind the table */
@@ -323,11 +367,11 @@ static int print_totals(const struct top_view *view)
 		order[i] = i;
 	sorted = view;
 	qsort(order, view->n_totals, sizeof(*order), compare_totals);
-	(void)puts("\nall intervals:");
-	(void)printf("%7s %9s%s  %s\n", totals ? "self %" : "%", "",
-		     totals ? " total %          " : "", report_by_names[view->args->by]);
-	for (size_t i = 0; i < view->n_totals && (!limit || i < limit); i++)
-		print_total(view, order[i]);
+	n = min_u64(view->n_totals, limit ? limit : UINT32_MAX);
+	columns = widest_name(view, order, n);
+	print_totals_head(view, columns);
+	for (size_t i = 0; i < n; i++)
+		print_total(view, order[i], columns);
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "cli/verdict.h"
 #include "base/log.h"
 #include "session/pipeline/account.h"
+#include "symbols/module.h"
 #include "profile/profile-text.h"
 
 /* Of fewer samples no share and no mean is worth a figure. */
@@ -17,6 +18,7 @@ enum { ENOUGH = 10 };
 #define IDLE_S 0.3
 /* Of more CPU time less than this share was seen: by processes that end before their first sample. */
 #define SHORT_S 0.005
+#define LATE_SHARE 0.01
 #define SHORT_SEEN 0.6
 
 static uint64_t failed_sum(const struct account *a)
@@ -91,6 +93,20 @@ static void print_stacks(const struct account *a, FILE *out)
 	fprintf(out, "\n");
 }
 
+static void print_late(const struct account *a, FILE *out)
+{
+	uint64_t late = a->skipped[SKIP_MAPS_TIMEOUT] + a->skipped[SKIP_MODULE_TIMEOUT] +
+			a->skipped[SKIP_PARK_FULL];
+	char n[32];
+
+	if (late > LATE_SHARE * (double)(late + a->emitted))
+		fprintf(out,
+			"  late     for %s of these samples the files of new programs were not "
+			"read "
+			"in time: the machine is busy (hint: --realtime, as root, or a lower -F)\n",
+			text_count(late, n));
+}
+
 static void print_losses(const struct session_summary *s, FILE *out)
 {
 	const struct account *a = &s->account;
@@ -112,6 +128,7 @@ static void print_losses(const struct session_summary *s, FILE *out)
 				skip_reason_name((enum skip_reason)i));
 	}
 	fprintf(out, "\n");
+	print_late(a, out);
 	if (a->skipped[SKIP_THINNED])
 		fprintf(out, "  thinned  %s samples, their weight is added to others\n",
 			text_count(a->skipped[SKIP_THINNED], n));
@@ -185,6 +202,14 @@ static bool is_jit(const char *path)
 	return !strncmp(path, "/tmp/perf-", strlen("/tmp/perf-"));
 }
 
+static bool is_script(const char *path)
+{
+	for (int i = UW_LANGUAGE_NONE + 1; i < UW_LANGUAGES; i++)
+		if (!strcmp(path, uw_language_path((enum uw_language)i)))
+			return true;
+	return false;
+}
+
 static const char *hint_of(const struct session_unsymbolized *module)
 {
 	if (module->hint)
@@ -214,7 +239,9 @@ static void print_without_symbols(const struct session_summary *s, FILE *out)
 		print_clean(module->path, out);
 		fprintf(out, ": %s sample%s with frames without symbols",
 			text_count(module->samples, n), module->samples == 1 ? "" : "s");
-		if (hint)
+		if (is_script(module->path))
+			fprintf(out, " (their code was gone before its name was read)");
+		else if (hint)
 			fprintf(out, " (hint: %s)", hint);
 		else if (*install)
 			fprintf(out, " (hint: %sapt install %s)",
@@ -410,7 +437,7 @@ void verdict_print_trace(const struct trace_session_summary *s, const char *file
 			text_count(s->discarded, n));
 	fprintf(out, "\n  file     ");
 	print_clean(file, out);
-	fprintf(out, ", %s KiB%s%s\n", text_count((sink->bytes + 1023) >> 10, n),
+	fprintf(out, ", %s%s%s\n", text_size(sink->bytes, n),
 		s->full ? " (full: max_file_size_bytes)" : "",
 		complete ? "" : ", cut off: it has no end mark");
 }

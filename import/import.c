@@ -727,15 +727,16 @@ static void note_missing(struct import *im)
 {
 	if (im->gone)
 		import_note(im,
-			    "%lu modules are not on this machine (the first: %.200s): they have no "
-			    "names, and stacks may end in them; hint: perf archive where it was "
+			    "%lu module%s not on this machine (the first: %.200s): no names of its "
+			    "functions, and stacks may end there; hint: perf archive where it was "
 			    "recorded, then --buildid-dir",
-			    im->gone, im->first_gone ? im->first_gone : "?");
+			    im->gone, im->gone == 1 ? " is" : "s are",
+			    im->first_gone ? im->first_gone : "?");
 	if (im->unfound > im->gone)
 		import_note(im,
-			    "%lu modules could not be read, or another file is at their path: "
-			    "they have no names, and stacks may end in them",
-			    im->unfound - im->gone);
+			    "%lu module%s could not be read, or another file is at the path: no "
+			    "names of its functions, and stacks may end there",
+			    im->unfound - im->gone, im->unfound - im->gone == 1 ? "" : "s");
 }
 
 /* Programs may have changed since, or be another machine's: then only path and inode identify them. */

@@ -243,7 +243,7 @@ static void note_size(const struct perf_source *source, uint64_t wanted, bool ml
 	else
 		source_note(source, NULL,
 			    "rings of %lu KiB a CPU instead of %lu (limit of all rings): they hold "
-			    "%lu ms of samples; hint: a smaller stack copy or rate",
+			    "%lu ms of samples; hint: a lower -F or --stack-bytes",
 			    source->ring_bytes >> 10, wanted >> 10, ms);
 }
 

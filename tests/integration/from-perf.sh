@@ -23,7 +23,7 @@ verdict() {
 	shift 3
 	out=$(p "$@")
 	got=$?
-	rest=$(grep -vE -- "$regex" <<<"$out" | grep -vE '^[0-9,]+ samples? in [0-9.]+ s \(.*\)$|^  (seen|idle|stacks|waits|lost|cost|also|deep|short) +[0-9a-z].*|^  (file|symbols|       ) +[^ ].*' |
+	rest=$(grep -vE -- "$regex" <<<"$out" | grep -vE '^[0-9,]+ samples? in [0-9.]+ s \(.*\)$|^  (seen|idle|stacks|waits|lost|cost|also|deep|short|late|thinned) +[0-9a-z].*|^  (file|symbols|       ) +[^ ].*' |
 		grep -vE '^perfwind: (no hardware cycle counter here |limited here: |user code only|rings of [0-9]+ KiB a CPU instead of |.* addresses have no inlined calls).*|^  +hint: .*')
 	[ $got = "$status" ] && grep -qE -- "$regex" <<<"$out" && [ -z "$rest" ] && ok "$name" && return
 	tail -n 20 <<<"$out" | cut -c 1-300 | sed 's/^/    /'
@@ -203,6 +203,7 @@ assert sum(row["self_samples"] for row in rows) == doc["samples"]
 assert any(row["function"] == "burn" for row in rows)
 ' "$PERFWIND"
 says export-default 1 'perfwind.pftrace: No such file' export --to html
+says export-suffix 0 'wrote suffix.html$' export -o suffix.html perf.pftrace
 says export-formats 2 'pprof +[a-z]' export --to svg
 says script 0 'burn \(.*/recursion\)' script -n 5 perf.pftrace
 # Two runs of one program, which runs for a time and not for an amount of work: no change, and status 0.

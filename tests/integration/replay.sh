@@ -113,7 +113,7 @@ taken() { # NAME UNPROVED
 }
 check no-ids-made own no-ids 2
 check no-ids-imported imported no-ids
-check no-ids-reported test "$(grep -c '1 modules could not be read, or another file is at their path' "$TMP/no-ids.err")" = 1
+check no-ids-reported test "$(grep -c '1 module could not be read, or another file is at the path' "$TMP/no-ids.err")" = 1
 check no-ids-none-taken sh -c "! grep -q 'by their paths only' '$TMP/no-ids.err'"
 check no-ids-counted json no-ids "v['samples'] == 23"
 check no-ids-no-names hasnt no-ids 'burn|start_c|middle'
@@ -126,7 +126,7 @@ check likely-stacks json likely "v['stacks']['whole'] == 23"
 # A file that is not there is said with its path.
 mv "$FOLDER/work" "$FOLDER/away"
 check gone-imported imported own
-check gone-reported grep -q "1 modules are not on this machine (the first: $FOLDER/work): they have no names" "$TMP/own.err"
+check gone-reported grep -q "1 module is not on this machine (the first: $FOLDER/work): no names" "$TMP/own.err"
 check gone-counted json own "v['damage']['unread_modules'] == 1 and v['stacks']['whole'] == 0"
 mv "$FOLDER/away" "$FOLDER/work"
 # With them nothing is said; and where the kernel counted no losses, none is made up.

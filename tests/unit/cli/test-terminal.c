@@ -35,13 +35,15 @@ static void test_sizes(void **state)
 	struct winsize size = {0};
 	struct own_terminal t;
 	int columns[2], rows[2];
-	bool colour[3];
+	bool colour[3], refused[2];
 
 	(void)state;
 	if (!own_terminal_open(&t))
 		skip();
 	assert_int_equal(ioctl(t.terminal, TIOCSWINSZ, &size), 0);
 	become(t.terminal);
+	refused[0] = terminal_refuses_output("record", "-");
+	refused[1] = terminal_refuses_output("record", "x.pftrace");
 	columns[0] = terminal_columns(); /* it does not say */
 	rows[0] = terminal_rows();
 	size = (struct winsize){.ws_row = 7, .ws_col = 133};
@@ -58,6 +60,8 @@ static void test_sizes(void **state)
 	colour[2] = terminal_colour();
 	become(standard);
 	own_terminal_end(&t);
+	assert_true(refused[0]);
+	assert_false(refused[1]);
 	assert_int_equal(columns[0], 80);
 	assert_int_equal(rows[0], 24);
 	assert_int_equal(columns[1], 133);

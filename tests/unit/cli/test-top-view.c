@@ -460,10 +460,10 @@ static void test_whole_run(void **state)
 	assert_int_equal(r, 0);
 	/* f0: 2 and 3 ms, f1: 1 and 2, f2: 1 */
 	assert_string_equal(text, "\nall intervals:\n"
-				  " self %           total %            function\n"
-				  "  55.56  5.000 ms   55.56  5.000 ms  f0  app\n"
-				  "  33.33  3.000 ms   33.33  3.000 ms  f1  app\n"
-				  "  11.11  1.000 ms   11.11  1.000 ms  f2  app\n"
+				  " self %      time total %      time  function  module\n"
+				  "  55.56  5.000 ms   55.56  5.000 ms  f0        app\n"
+				  "  33.33  3.000 ms   33.33  3.000 ms  f1        app\n"
+				  "  11.11  1.000 ms   11.11  1.000 ms  f2        app\n"
 				  "whole run: 7 samples in 5.0 s, 4 lost\n");
 	free(text);
 	args.once = true;

@@ -78,7 +78,14 @@ static void test_losses(void **state)
 	text = written(verdict_print);
 	assert_non_null(strstr(text, "  lost     at least 2 in the kernel's rings, throttled for "
 				     "1.25 s; 1,234 skipped ("));
+	assert_non_null(strstr(text, "  late     for 1,234 of these samples the files of new "));
 	free(text);
+	summary.account.skipped[SKIP_PARK_FULL] = 0;
+	summary.account.skipped[SKIP_DOUBLE] = 1234;
+	text = written(verdict_print);
+	assert_null(strstr(text, "  late "));
+	free(text);
+	summary.account.skipped[SKIP_DOUBLE] = 0;
 	summary.account.lost_records = 0;
 	text = written(verdict_print);
 	assert_non_null(strstr(text, "  lost     none known in the kernel's rings"));
@@ -288,14 +295,14 @@ static void test_trace_session(void **state)
 		text, "1,990 samples in 2.0 s from 2 data sources\n"
 		      "  lost     0 in the kernel's rings; 1,200 packets overwritten in a "
 		      "RING_BUFFER, as configured; 3 packets that a full buffer did not take\n"
-		      "  file     t?.pftrace, 2 KiB (full: max_file_size_bytes)\n");
+		      "  file     t?.pftrace, 1025 bytes (full: max_file_size_bytes)\n");
 	free(text);
 	sink.written.samples = 7;
 	out = open_memstream(&text, &len);
 	verdict_print_trace(&s, "t", &sink, false, out);
 	assert_int_equal(fclose(out), 0);
 	assert_non_null(strstr(text, "2 data sources, 7 in the file\n"));
-	assert_non_null(strstr(text, "2 KiB (full: max_file_size_bytes), cut off: it has no end "
+	assert_non_null(strstr(text, "1025 bytes (full: max_file_size_bytes), cut off: it has no end "
 				     "mark\n"));
 	free(text);
 }
