@@ -200,8 +200,9 @@ static void print_part(struct printer *p, const struct annotate_part *part)
 	uint32_t file = 0, line = 0;
 	bool gap = false;
 
-	if (part->n == 1 &&
-	    !part->instructions[0].address) /* kernel code: its address is not known */
+	if (p->a->interpreted ||
+	    (part->n == 1 &&
+	     !part->instructions[0].address)) /* kernel code: its address is not known */
 		return;
 	fprintf(p->out, "\n percent  address           ");
 	if (part->name)

@@ -436,6 +436,20 @@ static int open_jitdump(struct annotator *x, const char *map)
 	return r < 0 ? trace(r) : 0;
 }
 
+static bool is_of_interpreter(const char *path)
+{
+	for (int i = UW_LANGUAGE_NONE + 1; i < UW_LANGUAGES; i++)
+		if (!strcmp(path, uw_language_path((enum uw_language)i)))
+			return true;
+	return false;
+}
+
+static void note_interpreter(struct annotation *a)
+{
+	a->interpreted = true;
+	a->note = "an interpreter runs the function (report --callees shows its C functions)";
+}
+
 static int open_module(struct annotator *x)
 {
 	const struct profile *p = x->profile;
@@ -453,6 +467,8 @@ static int open_module(struct annotator *x)
 	if (m->kernel)
 		x->a->note = "a trace has no addresses of kernel code, which would show where the "
 			     "kernel lies in memory (perf annotate with a vmlinux shows it)";
+	else if (is_of_interpreter(string_table_text(&p->strings, m->path)))
+		note_interpreter(x->a);
 	else if (!module_file_is_one(p, m))
 		return open_jitdump(x, string_table_text(&p->strings, m->path));
 	else if (module_file_open(&x->file, x->options->places, p, m) < 0)

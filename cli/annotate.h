@@ -49,6 +49,7 @@ struct annotation {
 	struct annotate_line *lines; /* by weight */
 	size_t n_lines;
 	const char *note; /* why there are no instructions; NULL: there are */
+	bool interpreted; /* its addresses are not of code */
 };
 
 /* -ENOENT: profile_strerror() has a line; -ENODATA: the function has no sample of its own; else as fold_init(). */

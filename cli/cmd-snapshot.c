@@ -257,19 +257,21 @@ static int ask(int fd, const struct snapshot_command *command, uint64_t arm_ns, 
 
 static void report(const struct flight_answer *answer)
 {
-	char samples[32];
+	char samples[32], size[32];
 
 	if (answer->joined)
 		log_info("snapshot: one was in progress already: %s", answer->name);
 	else
-		log_info("snapshot: %s samples, %lu KiB, cut after %.1f ms: %s",
-			 text_count(answer->samples, samples), answer->bytes >> 10,
+		log_info("snapshot: %s samples, %s, cut after %.1f ms: %s",
+			 text_count(answer->samples, samples), text_size(answer->bytes, size),
 			 (double)answer->cut_ns / NSEC_PER_MSEC, answer->name);
 }
 
 static const char *reason(int r)
 {
-	return r == -ESRCH	  ? "this process is no flight recorder of this network namespace"
+	return r == -ESRCH ? "it is not a flight recorder (perfwind record --flight-recorder), or "
+			     "in another "
+			     "network namespace"
 	       : r == -EOPNOTSUPP ? "it samples all the time: --arm is for record --armed"
 	       : r == -EPERM	  ? "it belongs to another user"
 	       : r == -EAGAIN	  ? "it does not accept connections"
@@ -390,7 +392,7 @@ static int take_of_daemon(struct snapshot_command *command)
 	const char *socket = command->socket ? command->socket : CONTROL_SOCKET;
 	struct ask_snapshot result;
 	struct sink *file;
-	char samples[32];
+	char samples[32], size[32];
 	int r;
 
 	if (!command->output)
@@ -406,8 +408,8 @@ static int take_of_daemon(struct snapshot_command *command)
 		log_error("snapshot of the daemon at %s: %s", socket, result.why);
 		return 1;
 	}
-	log_info("snapshot: %s samples, %lu KiB: %s", text_count(result.samples, samples),
-		 result.bytes >> 10, command->output);
+	log_info("snapshot: %s samples, %s: %s", text_count(result.samples, samples),
+		 text_size(result.bytes, size), command->output);
 	return use_file(command, command->output);
 }
 

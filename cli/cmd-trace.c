@@ -251,14 +251,15 @@ static int open_snapshot(void *arg, char *name, size_t size)
 
 static void on_snapshot(void *arg, const char *name, const struct trace_clone_result *result)
 {
-	char samples[32];
+	char samples[32], size[32];
 
 	(void)arg;
 	if (result->error)
 		log_error("snapshot %s: %s", name, strerror(-result->error));
 	else
-		log_info("snapshot: %s samples, %lu KiB: %s",
-			 text_count(result->written.samples, samples), result->bytes >> 10, name);
+		log_info("snapshot: %s samples, %s: %s",
+			 text_count(result->written.samples, samples),
+			 text_size(result->bytes, size), name);
 }
 
 /* To the daemon, which answers later. */

@@ -168,14 +168,14 @@ static void answer_clients(struct flight *f, const struct recorder_result *resul
 static void report(void *arg, const struct recorder_result *result)
 {
 	struct flight *f = arg;
-	char samples[32];
+	char samples[32], size[32];
 
 	if (result->error)
 		log_error("snapshot %s: %s", f->name, strerror(-result->error));
 	else
-		log_info("snapshot: %s samples, %lu KiB: %s",
-			 text_count(result->written.samples, samples), result->bytes >> 10,
-			 f->name);
+		log_info("snapshot: %s samples, %s: %s",
+			 text_count(result->written.samples, samples),
+			 text_size(result->bytes, size), f->name);
 	if (f->last_ns == RECORDER_NEXT && !result->error)
 		report_gap(f);
 	answer_clients(f, result);

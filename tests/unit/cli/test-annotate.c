@@ -233,13 +233,34 @@ static void test_none(void **state)
 	profile_deinit(&p);
 }
 
+/* A function of Python has lines; its addresses say nothing. */
+static void test_interpreted(void **state)
+{
+	struct profile p;
+	struct annotation a;
+	struct trace t;
+	char *text;
+
+	(void)state;
+	begin(&t, &own);
+	assert_int_equal(writer_mapping(t.writer, "[python]", NULL, 0, 0, 0, &t.mapping), 0);
+	add(&t, "fib", 0x7f0000001000, 2);
+	end(&t, &p);
+	assert_int_equal(annotate(&p, "fib", &a), 0);
+	text = print(&a, false);
+	has(text, "without instructions: an interpreter runs the function");
+	assert_null(strstr(text, "7f0000001000"));
+	free(text);
+	annotate_deinit(&a);
+	profile_deinit(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_function),
-		cmocka_unit_test(test_other_build),
-		cmocka_unit_test(test_wrong_addresses),
-		cmocka_unit_test(test_none),
+		cmocka_unit_test(test_function),	cmocka_unit_test(test_other_build),
+		cmocka_unit_test(test_wrong_addresses), cmocka_unit_test(test_none),
+		cmocka_unit_test(test_interpreted),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);
