@@ -442,6 +442,7 @@ static int open_counters(struct stat_state *st)
 		.tids = args->tids,
 		.n_tids = args->n_tids,
 		.child = st->command && !st->stop_watch ? (uint32_t)st->job.spawn.pid : 0,
+		.command = st->command ? st->command[0] : NULL,
 		.cgroups = args->cgroups,
 		.cpus = args->cpus,
 	};

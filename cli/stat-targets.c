@@ -67,12 +67,16 @@ static int add_on_cpus(struct stat_targets *t, const struct places *places,
 	return r;
 }
 
-/* "NAME-TID", safe on a terminal and in CSV. */
-static void thread_label(uint32_t pid, uint32_t tid, char label[64])
+/* "NAME-TID", safe on a terminal and in CSV.  A command that waits has the name that its exec will give it. */
+static void thread_label(const struct stat_scope *scope, uint32_t pid, uint32_t tid, char label[64])
 {
+	const char *slash = scope->child ? strrchr(scope->command, '/') : NULL;
 	char comm[16] = "?";
 
-	(void)procfs_thread_comm("", pid, tid, comm);
+	if (scope->child && tid == scope->child)
+		(void)snprintf(comm, sizeof(comm), "%s", slash ? slash + 1 : scope->command);
+	else
+		(void)procfs_thread_comm("", pid, tid, comm);
 	for (char *c = comm; *c; c++)
 		if ((unsigned char)*c < 0x21 || (unsigned char)*c > 0x7e || *c == ',' || *c == '"')
 			*c = '_';
@@ -87,7 +91,7 @@ static int add_thread(struct stat_targets *t, const struct stat_scope *scope,
 	int r = 0;
 
 	if (scope->by == STAT_THREAD || (scope->by == STAT_PROCESS && pid == tid)) {
-		thread_label(pid, tid, label);
+		thread_label(scope, pid, tid, label);
 		r = add_row(t, label);
 	}
 	if (scope->by == STAT_THREAD || scope->by == STAT_PROCESS)

@@ -14,6 +14,7 @@ struct stat_scope {
 	const uint32_t *tids; /* threads alone */
 	size_t n_tids;
 	uint32_t child;	     /* a command that waits before its exec; 0: none */
+	const char *command; /* its name, with a child */
 	const char *cgroups; /* "a,b"; NULL: none */
 	const char *cpus;    /* "0-3,8"; NULL: all */
 };

@@ -154,6 +154,7 @@ says stat 0 '^ +[0-9.]+ ms +task-clock(:u)? .* CPUs utilized' stat -- true
 says stat-status 7 ' elapsed$' stat -- sh -c 'exit 7'
 says stat-hardware 0 '^ +([0-9,]+ +cycles:u|not supported +cycles:u .*not supported on this machine)' stat -e cycles:u -- true
 says stat-group 0 '^ +[0-9,]+ +minor-faults' stat -e '{page-faults:u,minor-faults:u}:S,task-clock:u' -- true
+says stat-command-name 0 '^ +true-[0-9]+ +[0-9.]+ ms +task-clock' stat --by process -e task-clock -- true
 says stat-repeat 0 'mean of 3 runs' stat -r 3 -- true
 says stat-interval 0 '^ +0\.[0-9]+ +[0-9.]+ ms +task-clock' stat -I 100 -e task-clock:u -- "$PROGRAMS/recursion" 0.3
 says stat-pid 0 '^ +[0-9.]+ ms +task-clock' stat -e task-clock:u -d 0.3 -p $target
