@@ -15,14 +15,23 @@ enum { GUESSES = 16 }; /* of a frame pointer */
 size_t entry_bytes(const struct entry *e)
 {
 	return (e->regs ? uw_arch_regs(e->arch) * sizeof(uint64_t) : 0) +
-	       (e->n_chain + UW_PYTHON_WORDS * e->n_python) * sizeof(uint64_t) + e->info.stack_len;
+	       (e->n_chain + UW_PYTHON_WORDS * e->n_python) * sizeof(uint64_t) + entry_stack_len(e);
+}
+
+void entry_shorten(struct entry *e, uint32_t bytes)
+{
+	if (entry_stack_len(e) <= bytes)
+		return;
+	e->shortened = bytes;
+	e->stack_full = true;
+	e->info.full_copy = 0; /* it says nothing about the size of copies */
 }
 
 void entry_copy(struct entry *e, void *block)
 {
 	size_t chain = e->n_chain * sizeof(uint64_t);
 	size_t python = UW_PYTHON_WORDS * e->n_python * sizeof(uint64_t);
-	size_t regs = entry_bytes(e) - chain - python - e->info.stack_len;
+	size_t regs = entry_bytes(e) - chain - python - entry_stack_len(e);
 	uint8_t *to = block;
 
 	if (e->regs) /* 0 bytes of an ABI that is not unwound */
@@ -31,8 +40,8 @@ void entry_copy(struct entry *e, void *block)
 		e->chain = memcpy(to + regs, e->chain, chain);
 	if (python)
 		e->python = memcpy(to + regs + chain, e->python, python);
-	if (e->info.stack_len)
-		e->stack = memcpy(to + regs + chain + python, e->stack, e->info.stack_len);
+	if (entry_stack_len(e))
+		e->stack = memcpy(to + regs + chain + python, e->stack, entry_stack_len(e));
 }
 
 const uint64_t *entry_chain_part(const struct entry *e, uint64_t mark, uint32_t *ret_n)
@@ -84,7 +93,7 @@ void entry_snapshot(const struct entry *e, struct uw_snapshot *snapshot)
 		.regs = e->regs,
 		.arch = (enum uw_arch)e->arch,
 		.stack_full = e->stack_full,
-		.stack_len = e->info.stack_len,
+		.stack_len = entry_stack_len(e),
 		.stack = e->stack,
 		.thread = e->info.tid,
 		.time = e->info.time,
@@ -143,7 +152,7 @@ static void need_modules(const struct uw_snapshot *snapshot, struct uw_result *r
 /* The next word from *at on behind which a return address may stand: a frame pointer may lead there. */
 static bool next_fp(const struct entry *e, size_t *at, uint64_t *ret_fp)
 {
-	for (; *at + 16 <= e->info.stack_len; *at += 8) {
+	for (; *at + 16 <= entry_stack_len(e); *at += 8) {
 		uint64_t word;
 
 		memcpy(&word, e->stack + *at + 8, sizeof(word));

@@ -60,8 +60,9 @@ struct entry {
 	/* for main, to release the record */
 	uint32_t ring;
 	uint64_t position;
-	void *block; /* the park block that holds the bytes; NULL: the ring holds them */
-	bool deep;   /* the stack is a longer copy (perf/deep.h), to be put */
+	void *block;	    /* the park block that holds the bytes; NULL: the ring holds them */
+	uint32_t shortened; /* in the park: bytes of the stack that were kept; 0: info.stack_len */
+	bool deep;	    /* the stack is a longer copy (perf/deep.h), to be put */
 	uint64_t deep_position;
 	bool has_python; /* `python` is in a record to be put (python-entry.h) */
 	uint64_t python_position;
@@ -103,6 +104,12 @@ const char *skip_reason_name(enum skip_reason reason);
 
 /* The part of the callchain behind @mark, up to the next mark; NULL: none. */
 const uint64_t *entry_chain_part(const struct entry *e, uint64_t mark, uint32_t *ret_n);
+static inline uint32_t entry_stack_len(const struct entry *e)
+{
+	return e->shortened ? e->shortened : e->info.stack_len;
+}
+/* Only the first @bytes of the stack count from now on: it is cut there.  info.stack_len stays: it is what is accounted. */
+void entry_shorten(struct entry *e, uint32_t bytes);
 /* Bytes of registers, callchain and stack (dyn_size bytes only), and a copy of these into @block;
  * the entry then points there. */
 size_t entry_bytes(const struct entry *e);

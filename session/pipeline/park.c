@@ -63,6 +63,13 @@ static size_t find_run(const struct park *park, size_t from, size_t to, size_t n
 	return to;
 }
 
+bool park_has_plenty(const struct park *park, size_t len)
+{
+	size_t n = (len + PARK_PAGE - 1) / PARK_PAGE;
+
+	return n <= park->n_free && park->n_free - n >= park->n_pages / 4;
+}
+
 void *park_alloc(struct park *park, size_t len)
 {
 	size_t n = (len + PARK_PAGE - 1) / PARK_PAGE, first;

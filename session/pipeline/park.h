@@ -16,6 +16,8 @@ struct park {
 /* @bytes is rounded up to 64 pages.  The memory is reserved, not touched, until it is used. */
 int park_init(struct park *park, size_t bytes);
 void park_deinit(struct park *park);
+/* Would @len bytes leave a quarter of the park free? */
+bool park_has_plenty(const struct park *park, size_t len);
 /* NULL: no room. */
 void *park_alloc(struct park *park, size_t len);
 /* @len as given to park_alloc. */

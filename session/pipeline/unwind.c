@@ -24,6 +24,7 @@
 #include "unwinder/unwinder.h"
 
 enum { MAX_PARKED = 8192 };
+enum { SHORT_STACK = 16 << 10 }; /* bytes that are kept of one where the park is nearly full */
 
 struct parked {
 	uint64_t number;    /* ascending, in order of parking */
@@ -251,11 +252,14 @@ static bool park_sample(struct unwind_stage *s, const struct entry *e, struct uw
 
 	if (s->n_parked == MAX_PARKED)
 		return false;
-	p->len = entry_bytes(e);
+	p->entry = *e;
+	/* Deep stacks, of 64 KiB and more, would leave no room for other samples. */
+	if (!park_has_plenty(&s->park, entry_bytes(e)))
+		entry_shorten(&p->entry, SHORT_STACK);
+	p->len = entry_bytes(&p->entry);
 	p->block = park_alloc(&s->park, p->len);
 	if (!p->block)
 		return false;
-	p->entry = *e;
 	entry_copy(&p->entry, p->block);
 	atomic_fetch_add_explicit(&s->n_parked_ever, 1, memory_order_relaxed);
 	p->number = ++s->last_parked;

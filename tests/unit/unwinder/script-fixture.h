@@ -274,6 +274,8 @@ static inline uint64_t sc_code(const struct sc_process *p, uint64_t function)
 		memcpy(&at, p->bytes + (function + 16 - SC_BASE), 8);
 		at += 8;
 	}
+	if (at - SC_BASE > SC_BYTES - 8) /* a fuzzer has changed the function */
+		return 0;
 	memcpy(&code, p->bytes + (at - SC_BASE), 8);
 	return code;
 }

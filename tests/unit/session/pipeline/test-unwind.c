@@ -178,6 +178,36 @@ static void test_park_full(void **state)
 	expect_nothing(f);
 }
 
+/* Stacks of 64 KiB in a waiting room of 256 KiB: two wait whole, others shortened while that leaves room; what is accounted is
+ * the whole copy. */
+static void test_park_deep(void **state)
+{
+	static const uint8_t stack[65528];
+	struct fixture *f = *state;
+	uint32_t full = 0, late = 0;
+
+	for (uint32_t i = 0; i < 10; i++)
+		push(f, &(struct entry){.kind = ENTRY_SAMPLE,
+					.user_state = true,
+					.arch = UW_ARCH_X86_64,
+					.regs = f->regs,
+					.stack = stack,
+					.info = {.process = process_number(1),
+						 .tid = i,
+						 .stack_len = sizeof(stack)}});
+	go(f);
+	for (uint32_t i = 0; i < 10; i++) {
+		const struct outcome *o = next(f);
+
+		full += o->skipped == SKIP_PARK_FULL;
+		late += o->skipped == SKIP_MAPS_TIMEOUT;
+		assert_int_equal(o->info.stack_len, sizeof(stack));
+	}
+	assert_int_equal(late, 8);
+	assert_int_equal(full, 2);
+	expect_nothing(f);
+}
+
 /* DRAINED comes last, after what waits has run into its deadline. */
 static void test_drain(void **state)
 {
@@ -215,6 +245,7 @@ int main(void)
 		TEST(test_wait_for_mappings),
 		TEST(test_second_look),
 		TEST(test_park_full),
+		TEST(test_park_deep),
 		TEST(test_drain),
 		TEST(test_evict),
 	};
