@@ -48,10 +48,10 @@ static const struct option_def defs[] = {
 
 static const struct options options = {
 	.command = "import",
-	.usage = "[OPTIONS] FILE",
+	.usage = "[OPTIONS] [FILE]",
 	.description =
 		"Makes a trace of a perf.data file, or of the output of `perf record -o -` "
-		"(FILE: -).\nSymbols come from the files on this machine, if their build id "
+		"(FILE: -).  FILE defaults to perf.data.\nSymbols come from the files on this machine, if their build id "
 		"or inode proves that they\nare the recorded ones; else from perf's build-id "
 		"cache (~/.debug) or from --symfs.",
 	.json = VERDICT_JSON_IMPORT,
@@ -66,7 +66,6 @@ static const struct options options = {
 		    "perfwind report perf.data.pftrace\n\n"
 		    "# through a pipe\n"
 		    "perf record -g -o - -- ./work | perfwind import -o work.pftrace -",
-	.min_arguments = 1,
 	.max_arguments = 1,
 };
 
@@ -168,6 +167,7 @@ static int import_main(int argc, char **argv)
 	_cleanup_(freep) char *output = NULL;
 	struct import_command command = {0};
 	struct symbolize_later later = {.pid = 0};
+	const char *input;
 	int n, r;
 
 	r = options_parse(&options, argc, argv, &command, &n);
@@ -175,7 +175,8 @@ static int import_main(int argc, char **argv)
 		return options_exit_status(r);
 	if (module_file_check_places(&command.places) < 0)
 		return 2;
-	output = output_of(&command, argv[0]);
+	input = n ? argv[0] : "perf.data";
+	output = output_of(&command, input);
 	if (!output) {
 		log_error("%s", strerror(ENOMEM));
 		return 1;
@@ -190,7 +191,7 @@ static int import_main(int argc, char **argv)
 		return 2;
 	/* A reader of `-o -` that goes away is an error of writing. */
 	(void)sigaction(SIGPIPE, &ignored, NULL);
-	r = import_file(&command, argv[0], output);
+	r = import_file(&command, input, output);
 	symbolize_later_end(&later, r < 0 ? NULL : output);
 	return r < 0 ? 1 : 0;
 }

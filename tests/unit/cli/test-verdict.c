@@ -302,8 +302,9 @@ static void test_trace_session(void **state)
 	verdict_print_trace(&s, "t", &sink, false, out);
 	assert_int_equal(fclose(out), 0);
 	assert_non_null(strstr(text, "2 data sources, 7 in the file\n"));
-	assert_non_null(strstr(text, "1025 bytes (full: max_file_size_bytes), cut off: it has no end "
-				     "mark\n"));
+	assert_non_null(strstr(text,
+			       "1025 bytes (full: max_file_size_bytes), cut off: it has no end "
+			       "mark\n"));
 	free(text);
 }
 
