@@ -14,7 +14,8 @@ struct spawn {
 
 /* Checks that execvp() would find @name.  Returns 0, or exec's errno as a positive number. */
 int spawn_check(const char *name);
-/* Logs why @name cannot be run: @e is exec's errno.  @pids: numbers are processes for `-p`.  Returns the exit status of a shell. */
+/* Logs why @name cannot be run: @e is exec's errno.  @pids: numbers are processes for `-p`.  Returns the exit status of a
+ * shell. */
 int spawn_cannot_run(const char *name, int e, bool pids);
 /* Forks; the child waits.  Borrows @argv (ends with NULL). */
 int spawn_new(char *const *argv, struct spawn *ret_spawn);

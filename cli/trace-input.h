@@ -20,7 +20,7 @@ struct trace_input {
 /* Reads the trace for the command @command ("report").  < 0: logged.  Notes what the options leave out. */
 int trace_input_read(const struct trace_input *input, const char *command,
 		     struct profile *ret_profile);
-/* What leads to a trace where DEFAULT_TRACE is missing; "" for another file or error.  @imports: the command reads a perf.data too. */
+/* A hint where DEFAULT_TRACE is missing; "" for another file or error.  @imports: the command reads a perf.data too. */
 const char *trace_input_hint(const char *path, int r, bool imports);
 /* NULL: as the profile is.  -ENOENT: logged. */
 int trace_input_choose(struct profile *profile, const char *command, const char *name);

@@ -445,7 +445,7 @@ static uint64_t singleton_of(struct vm_memory *m, const struct version *v, uint6
 	return 0;
 }
 
-/* @script->names is the array, once it is found.  All data of the library is looked through, so not for each method in vain. */
+/* @script->names is the array, once it is found.  All data of the library is searched, so not for each method in vain. */
 static bool has_ids(struct vm_memory *m, struct uw_script *script, const struct version *v,
 		    uint64_t image)
 {

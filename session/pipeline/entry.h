@@ -108,7 +108,7 @@ static inline uint32_t entry_stack_len(const struct entry *e)
 {
 	return e->shortened ? e->shortened : e->info.stack_len;
 }
-/* Only the first @bytes of the stack count from now on: it is cut there.  info.stack_len stays: it is what is accounted. */
+/* Only the first @bytes of the stack count from now on: it is cut there.  info.stack_len, which is accounted, stays. */
 void entry_shorten(struct entry *e, uint32_t bytes);
 /* Bytes of registers, callchain and stack (dyn_size bytes only), and a copy of these into @block;
  * the entry then points there. */

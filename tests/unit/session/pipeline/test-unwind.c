@@ -178,8 +178,7 @@ static void test_park_full(void **state)
 	expect_nothing(f);
 }
 
-/* Stacks of 64 KiB in a waiting room of 256 KiB: two wait whole, others shortened while that leaves room; what is accounted is
- * the whole copy. */
+/* Stacks of 64 KiB in a waiting room of 256 KiB: two wait whole, six shortened; the whole copy is accounted. */
 static void test_park_deep(void **state)
 {
 	static const uint8_t stack[65528];
