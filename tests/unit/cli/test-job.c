@@ -219,6 +219,7 @@ static void test_second_signal(void **state)
 
 int main(void)
 {
+	const struct sigaction usual = {.sa_handler = SIG_DFL};
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
 		EACH(test_own_status),
@@ -233,6 +234,8 @@ int main(void)
 #undef EACH
 	};
 
+	/* A shell that starts with it ignored, as in the background, cannot trap it. */
+	(void)sigaction(SIGINT, &usual, NULL);
 	log_level = LOG_LEVEL_QUIET;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
