@@ -51,7 +51,8 @@ static const struct options options = {
 	.usage = "[OPTIONS] [FILE]",
 	.description =
 		"Makes a trace of a perf.data file, or of the output of `perf record -o -` "
-		"(FILE: -).  FILE defaults to perf.data.\nSymbols come from the files on this machine, if their build id "
+		"(FILE: -).  FILE defaults to perf.data.\nSymbols come from the files on this "
+		"machine, if their build id "
 		"or inode proves that they\nare the recorded ones; else from perf's build-id "
 		"cache (~/.debug) or from --symfs.",
 	.json = VERDICT_JSON_IMPORT,
