@@ -256,7 +256,10 @@ bool php_text(struct vm_memory *m, const struct uw_script *script, uint64_t fram
 	if (!string_text(m, word_at(m, function + v->filename), ret_text->file, SCRIPT_TEXT_ROOM))
 		return false;
 	code = word_at(m, function + v->code);
-	if (position < UW_SCRIPT_NO_POSITION && position < half_at(m, function + v->len))
+	/* Another function is there by now. */
+	if (position < UW_SCRIPT_NO_POSITION && position >= half_at(m, function + v->len))
+		return false;
+	if (position < UW_SCRIPT_NO_POSITION)
 		ret_text->line =
 			half_at(m, code + (uint64_t)position * script->offsets.unit + OPLINE_LINE);
 	if (!ret_text->line)

@@ -496,6 +496,9 @@ bool ruby_text(struct vm_memory *m, struct uw_script *script, uint64_t image, ui
 	if (!body ||
 	    !string_text(m, v, word_at(m, body + LABEL), ret_text->function, SCRIPT_NAME_ROOM))
 		return false;
+	/* Another function is there by now. */
+	if (position != UW_SCRIPT_NO_POSITION && position > half_at(m, body + script->offsets.len))
+		return false;
 	(void)path_text(m, v, word_at(m, body + PATH), ret_text->file, SCRIPT_TEXT_ROOM);
 	first = word_at(m, body + FIRST_LINE);
 	if (position != UW_SCRIPT_NO_POSITION)
