@@ -15,6 +15,7 @@ enum {
 	SOURCE_SIDEBAND_BYTES = 256 << 10,
 	SOURCE_SWITCHES_BYTES = 4 << 20, /* with records of switches: 40 bytes each, two a switch */
 	SOURCE_SIDEBAND_MIN = 32 << 10,
+	SOURCE_WAKE_RECORDS = 192, /* see source.c */
 	SOURCE_SPANS = 16, /* events of one CPU that followed each other; records of older ones are
 			      long read */
 };
@@ -128,6 +129,16 @@ void source_attach_program(const struct perf_source *source, int fd);
 /* Leader and followers on cpus[@cpu_index], disabled. */
 int source_group_open(struct perf_source *source, pid_t tid, size_t cpu_index, uint32_t stack_bytes,
 		      struct source_group *group);
+
+/* Of a sampling event: the watermark of a ring is so many bytes as SOURCE_WAKE_RECORDS records have with options.stack_bytes, and
+ * smaller ones are counted. */
+static inline uint32_t source_wakeup_events(const struct perf_source *source, bool soon,
+					    uint32_t stack_bytes)
+{
+	if (soon)
+		return 1;
+	return stack_bytes < source->options.stack_bytes ? SOURCE_WAKE_RECORDS : 0;
+}
 
 /* Do the sampling events run? */
 static inline bool source_samples(const struct perf_source *source)

@@ -57,7 +57,7 @@ static int open_one(struct perf_source *source, struct source_task *task, size_t
 		return -EMFILE;
 	attr_leader(&source->options, bytes_of(source, turn), &attr);
 	attr.enable_on_exec = 0;
-	attr.wakeup_events = turn == FD_SOON;
+	attr.wakeup_events = source_wakeup_events(source, turn == FD_SOON, bytes_of(source, turn));
 	fd = perf_event_open(&attr, task->tid, (int)source->cpus[cpu_index].cpu, -1,
 			     PERF_FLAG_FD_CLOEXEC);
 	if (fd < 0)

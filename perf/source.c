@@ -74,7 +74,7 @@ enum { SLACK_PER_S = 4 /* a ring holds 1/4 s */, RING_MIN = 64 << 10 };
  * dearer than unwinding ten samples; what 192 records touch (3-20 KB each) lies in the shared cache, and comes from there
  * whether early or late.  That is 16 to 21 wake-ups a second at any rate up to 4,000 Hz; small records wake by bytes instead,
  * or 4000 Hz without stacks would make it 125. */
-enum { WAKE_RECORDS = 192, WAKE_BYTES_MIN = 64 << 10 };
+enum { WAKE_BYTES_MIN = 64 << 10 };
 /* Sideband records are applied before the samples that follow them, whenever that is: they need room,
  * not speed. */
 enum { WAKE_SIDEBAND = 32 << 10 };
@@ -129,7 +129,7 @@ static uint64_t wanted_ring(const struct perf_options *options)
 
 static uint32_t watermark(const struct perf_options *options, uint64_t size)
 {
-	uint64_t bytes = max_u64(WAKE_RECORDS * record_bytes(options), WAKE_BYTES_MIN);
+	uint64_t bytes = max_u64(SOURCE_WAKE_RECORDS * record_bytes(options), WAKE_BYTES_MIN);
 
 	/* three quarters stay for the time until the reader runs */
 	return (uint32_t)max_u64(min_u64(bytes, size / 4), record_bytes(options));
@@ -391,7 +391,9 @@ static int open_members(struct perf_source *source, pid_t tid, size_t cpu_index,
 	int fd;
 
 	attr_leader(options, stack_bytes, &attr);
-	attr.wakeup_events = !options->tasks && source->cpus[cpu_index].soon;
+	if (!options->tasks)
+		attr.wakeup_events =
+			source_wakeup_events(source, source->cpus[cpu_index].soon, stack_bytes);
 	fd = open_event(source, &attr, &options->leader, tid, cpu, -1);
 	if (fd < 0)
 		return fd;
