@@ -165,6 +165,16 @@ static inline const struct outcome *next(struct fixture *f)
 	return o;
 }
 
+/* Are @n entries consumed, within two seconds? */
+static inline bool are_consumed(struct fixture *f, uint64_t n)
+{
+	uint64_t end = clock_ns(CLOCK_MONOTONIC) + 2 * NSEC_PER_SEC;
+
+	while (slot_queue_consumed(&f->in) != n && clock_ns(CLOCK_MONOTONIC) < end)
+		(void)poll(NULL, 0, 1);
+	return slot_queue_consumed(&f->in) == n;
+}
+
 static inline void expect_nothing(struct fixture *f)
 {
 	size_t len;
