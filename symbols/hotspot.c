@@ -468,7 +468,8 @@ struct vm_tables {
 /* The records before and behind the code at @pc. */
 struct vm_pc_descs {
 	uint64_t before, behind; /* scopes; 0: none */
-	bool exact;		 /* @pc is a call: that of `behind` */
+	uint64_t before_pc, behind_pc;
+	bool exact; /* @pc is a call: that of `behind` */
 };
 
 /* Where a compiled method's tables are; false: the VM does not describe them. */
@@ -515,11 +516,14 @@ static bool find_scopes(struct hotspot *vm, const struct vm_tables *tables, uint
 	*ret = (struct vm_pc_descs){0};
 	/* The first and the last one are marks. */
 	if (low > 1 && vm_read(vm, first + (low - 1) * PC_DESC, &desc, sizeof(desc)) &&
-	    desc.scope > 0)
+	    desc.scope > 0) {
 		ret->before = (uint64_t)desc.scope;
+		ret->before_pc = (uint64_t)desc.pc;
+	}
 	if (low + 1 < n && vm_read(vm, first + low * PC_DESC, &desc, sizeof(desc)) &&
 	    desc.scope > 0) {
 		ret->behind = (uint64_t)desc.scope;
+		ret->behind_pc = (uint64_t)desc.pc;
 		ret->exact = (uint64_t)desc.pc == pc + 1;
 	}
 	return true;
@@ -553,6 +557,94 @@ static size_t read_scope(struct hotspot *vm, uint64_t blob, const struct vm_tabl
 	return !scope && n && methods[n - 1] == vm_pointer(vm, blob, VM_NMETHOD_METHOD) ? n : 0;
 }
 
+/* ---- loops ----
+ *
+ * The compilers put a safepoint, which has a record, at the end of a loop without calls, and jump back shortly behind it:
+ *
+ *     to    ...                      the loop, of the method that the record names
+ *     poll  test %eax,(%r10)
+ *           cmp $60000,%edi
+ *           jl to
+ *
+ * So all code from there on, up to the jump, is in that method. */
+
+enum { LOOP_END_MAX = 64 /* bytes from a safepoint to the jump back */ };
+
+/* The length of ModRM, SIB and displacement. */
+static size_t operand_length(const uint8_t *p)
+{
+	unsigned mod = p[0] >> 6;
+	bool sib = mod != 3 && (p[0] & 7) == 4;
+	size_t n = sib ? 2 : 1;
+
+	if (mod == 1)
+		return n + 1;
+	return mod == 2 || (!mod && (p[sib] & 7) == 5) ? n + 4 : n;
+}
+
+/* The bytes of an instruction as compilers put between a safepoint and the jump back; 0: another one. */
+static size_t simple_length(const uint8_t *p)
+{
+	static const uint8_t plain[] = {0x01, 0x03, 0x09, 0x0b, 0x21, 0x23, 0x29, 0x2b, 0x31, 0x33,
+					0x39, 0x3b, 0x63, 0x85, 0x89, 0x8b, 0x8d, 0xd1, 0xd3, 0xff};
+	size_t rex = (p[0] & 0xf0) == 0x40;
+	const uint8_t *op = p + rex;
+
+	if (memchr(plain, op[0], sizeof(plain)))
+		return rex + 1 + operand_length(op + 1);
+	if (op[0] == 0x83 || op[0] == 0xc1)
+		return rex + 2 + operand_length(op + 1);
+	if (op[0] == 0x81 || op[0] == 0xc7)
+		return rex + 5 + operand_length(op + 1);
+	if ((op[0] & 0xf8) == 0xb8)
+		return rex + (rex && p[0] & 8 ? 9 : 5);
+	if (op[0] == 0x0f && ((op[1] & 0xf0) == 0x40 || op[1] == 0xaf))
+		return rex + 2 + operand_length(op + 2);
+	return 0;
+}
+
+/* Of a jump at @p, its bytes and where it leads to, from its end on; 0: another instruction. */
+static size_t jump_length(const uint8_t *p, int32_t *ret_to)
+{
+	size_t at = p[0] == 0xe9 ? 1 : p[0] == 0x0f && (p[1] & 0xf0) == 0x80 ? 2 : 0;
+
+	if (p[0] == 0xeb || (p[0] & 0xf0) == 0x70) {
+		*ret_to = (int8_t)p[1];
+		return 2;
+	}
+	if (at)
+		memcpy(ret_to, p + at, sizeof(*ret_to));
+	return at ? at + sizeof(*ret_to) : 0;
+}
+
+/* Is @pc in the loop with the safepoint @poll, which begins behind @after, the record before?  Offsets in the code. */
+static bool is_in_loop(struct hotspot *vm, const struct vm_blob *b, uint64_t poll, uint64_t after,
+		       uint64_t pc)
+{
+	uint8_t code[LOOP_END_MAX + 16] = {0};
+	size_t rex, len;
+	int32_t to;
+
+	if (!poll || poll >= b->end - b->start ||
+	    !vm_read(vm, b->start + poll, code, min_u64(LOOP_END_MAX, b->end - b->start - poll)))
+		return false;
+	rex = (code[0] & 0xf0) == 0x40;
+	if (code[rex] != 0x85 || code[rex + 1] >> 6) /* test %eax,(...) */
+		return false;
+	for (size_t at = 0; at < LOOP_END_MAX; at += len) {
+		len = jump_length(code + at, &to);
+		if (len && to < 0) {
+			uint64_t begin = poll + at + len + (uint64_t)(int64_t)to;
+
+			return begin > after && begin <= pc && pc <= poll + at;
+		}
+		len = len ? len : simple_length(code + at);
+		if (!len)
+			return false;
+	}
+	return false;
+}
+
 /* The methods at @address of compiled code, innermost first; returns how many, at most @max. */
 static size_t vm_inlined(struct hotspot *vm, const struct vm_blob *b, uint64_t address,
 			 uint64_t *methods, size_t max)
@@ -561,12 +653,17 @@ static size_t vm_inlined(struct hotspot *vm, const struct vm_blob *b, uint64_t a
 	struct vm_pc_descs found;
 	struct vm_tables tables;
 	size_t n, n_others, same = 0;
+	uint64_t pc = address - b->start;
 
 	if (max > VM_INLINED_MAX || !find_tables(vm, b->blob, &tables) ||
-	    !find_scopes(vm, &tables, address - b->start, &found) || !found.behind)
+	    !find_scopes(vm, &tables, pc, &found))
+		return 0;
+	if (found.before && !found.exact && is_in_loop(vm, b, found.before_pc, 0, pc))
+		return read_scope(vm, b->blob, &tables, found.before, methods, max);
+	if (!found.behind)
 		return 0;
 	n = read_scope(vm, b->blob, &tables, found.behind, methods, max);
-	if (!n || found.exact)
+	if (!n || found.exact || is_in_loop(vm, b, found.behind_pc, found.before_pc, pc))
 		return n;
 	/* Between two calls: the methods that both are in.  Which others the code there belongs to is not recorded. */
 	n_others = found.before

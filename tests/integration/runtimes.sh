@@ -230,15 +230,14 @@ done
 
 if has_tool java java javac && check java-build javac -d "$TMP" "$SOURCES/Work.java"; then
 	LEAVES="Work.north=Work.northLeaf Work.south=Work.southLeaf"
-	# java_rows NAME OPTIONS...  (Of an inlined method the VM records its calls only; its other code counts for the caller.)
-	NO_INLINE="-XX:CompileCommand=quiet -XX:CompileCommand=dontinline,Work::*Leaf"
+	# java_rows NAME OPTIONS...
 	java_rows() {
 		local prefix=$1 mode options warm
 		shift
 		while read -r mode warm options; do
-			row "$prefix-$mode" 99.5 java "$@" $options $NO_INLINE -cp "$TMP" Work all "$SECONDS_EACH"
+			row "$prefix-$mode" 99.5 java "$@" $options -cp "$TMP" Work all "$SECONDS_EACH"
 			judged "$prefix-$mode" 99.5 $LEAVES
-			attached "$prefix-$mode-attached" 99.5 "$warm" java "$@" $options $NO_INLINE -cp "$TMP" Work all 60
+			attached "$prefix-$mode-attached" 99.5 "$warm" java "$@" $options -cp "$TMP" Work all 60
 			judged "$prefix-$mode-attached" 99.5 $LEAVES
 		done <<-END
 			interpreted 300 -Xint

@@ -210,6 +210,57 @@ static void test_inlined(void **state)
 	}
 }
 
+static int methods_at(struct hotspot *vm, uint64_t offset)
+{
+	all[0] = 0;
+	return hotspot_lines(vm, &fake.memory, fake.compiled + offset, add_line, NULL);
+}
+
+/* HashMap.get, inlined, has a loop from offset 13 on; its safepoint is at 16. */
+static void test_loop(void **state)
+{
+	static const uint8_t end[] = {
+		0x41, 0x85, 0x02,		    /* 16 test %eax,(%r10) */
+		0x48, 0x8b, 0x74, 0x24, 0x08,	    /* 19 mov 8(%rsp),%rsi */
+		0x81, 0xff, 0x60, 0xea, 0x00, 0x00, /* 24 cmp $60000,%edi */
+		0x7c, 0xed,			    /* 30 jl 13 */
+	};
+	static const char both[] = "java.util.HashMap.get [java-c2];Main.run [java-c2];";
+	uint8_t *code;
+	struct hotspot_code read;
+	struct hotspot *vm;
+
+	(void)state;
+	read_code(17, &vm, &read);
+	code = fake_at(&fake, fake.compiled + 16);
+	memcpy(code, end, sizeof(end));
+	for (uint64_t at = 13; at <= 30; at++) {
+		assert_int_equal(methods_at(vm, at), 2);
+		assert_string_equal(all, both);
+	}
+	assert_int_equal(methods_at(vm, 12), 1); /* before the loop */
+	assert_string_equal(all, "Main.run [java-c2];");
+	assert_int_equal(methods_at(vm, 32), 0); /* behind it, and behind the last call */
+	code[15] = 5;				 /* it does not lead back */
+	assert_int_equal(methods_at(vm, 14), 1);
+	assert_int_equal(methods_at(vm, 20), 0);
+	code[15] = 0xed;
+	code[8] = 0xe8; /* a call in between, which has a record of its own */
+	assert_int_equal(methods_at(vm, 14), 1);
+	code[8] = 0x81;
+	code[1] = 0x87; /* no safepoint */
+	assert_int_equal(methods_at(vm, 14), 1);
+	for (unsigned value = 0; value < 256; value++) /* any bytes */
+		for (size_t i = 0; i < sizeof(end); i++) {
+			memcpy(code, end, sizeof(end));
+			code[i] = (uint8_t)value;
+			assert_in_range(methods_at(vm, 14), 1, 2);
+			assert_in_range(methods_at(vm, 20), 0, 2);
+		}
+	hotspot_code_deinit(&read);
+	(void)hotspot_free(vm);
+}
+
 /* ---- wrong memory ---- */
 
 static void test_no_vm(void **state)
@@ -349,6 +400,7 @@ int main(void)
 		cmocka_unit_test(test_endless),
 		cmocka_unit_test(test_many_interpreters),
 		cmocka_unit_test(test_inlined),
+		cmocka_unit_test(test_loop),
 #if defined(__x86_64__)
 		cmocka_unit_test(test_compiled),
 		cmocka_unit_test(test_interpreter),
