@@ -703,8 +703,8 @@ static int open_output(struct record *rec)
 /* While there still are the privileges for it. */
 static int make_at_sample(struct record *rec)
 {
-	/* Of a command most need none, and many are short. */
-	bool later = rec->command_pid && !rec->args.all &&
+	/* Of a command most need none, and many are short.  A flight recorder has all its memory from the start. */
+	bool later = rec->command_pid && !rec->args.all && !rec->flight &&
 		     rights_filter_helpers(log_level >= LOG_LEVEL_VERBOSE) >= 0;
 	const struct at_sample_options o = {
 		.features = &rec->features,

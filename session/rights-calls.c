@@ -257,7 +257,8 @@ static const int of_given[] = {
 
 /* RIGHTS_BPF in addition: libbpf and what it asks of the kernel.  Opening for reading is by an argument. */
 static const int of_bpf[] = {
-	SYS_bpf,    SYS_dup3, SYS_faccessat, SYS_faccessat2, SYS_uname,
+	SYS_bpf,    SYS_memfd_create, /* newer ones keep numbers of descriptors with it */
+	SYS_dup3,   SYS_faccessat,    SYS_faccessat2, SYS_uname,
 #if defined(__x86_64__)
 	SYS_access, SYS_dup2,
 #endif

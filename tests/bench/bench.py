@@ -47,6 +47,10 @@ def main():
         except (measure.BenchError, OSError, ValueError) as e:
             print(f"  FAILED: {e}")
             failed = True
+    if measure.GOALS:
+        print("\nall figures with a goal")
+        measure.table([["figure", "found", "goal", ""], *measure.GOALS])
+        result["goals"] = measure.GOALS
     if args.json:
         with open(args.json, "w") as f:
             json.dump(result, f, indent=1)

@@ -32,6 +32,7 @@ class Setup:
         self.cpus = len(os.sched_getaffinity(0))
         self.scratch = tempfile.TemporaryDirectory(prefix="bench-", dir=self.build)
         self.perf = find_perf()
+        self.before = os.environ.get("BENCH_BEFORE")  # another build, which runs in turn with this one
 
     def file(self, name):
         return os.path.join(self.scratch.name, name)
@@ -79,6 +80,21 @@ def show(s, unit="", digits=1):
 
 def ratio(a, b):
     return a / b if b else float("inf")
+
+
+GOALS = []  # of all parts: [figure, found, goal, verdict]
+
+
+def goal(figure, found, wanted, met):
+    """Notes a figure with its goal for the table at the end.  Returns its verdict."""
+    verdict = "met" if met else "not met"
+    GOALS.append([figure, found, wanted, verdict])
+    return verdict
+
+
+def goals(rows):
+    """The same for rows [figure, found, goal, verdict]; rows without a goal are left out."""
+    GOALS.extend(row for row in rows if row[3] in ("met", "not met"))
 
 
 def table(rows):
@@ -210,9 +226,9 @@ def attach(argv, seconds, output, each=None):
     return Run(cpu, usage, 0, done - at, stop_s=done - stop, polled_cpu=polled), out, err
 
 
-def perfwind(setup, target, seconds, hz, options=(), output=None, each=None):
+def perfwind(setup, target, seconds, hz, options=(), output=None, each=None, binary=None):
     output = output or setup.file("bench.pftrace")
-    argv = [setup.perfwind, "record", "-q", "--json", "-F", str(hz), "-o", output, *options, *target]
+    argv = [binary or setup.perfwind, "record", "-q", "--json", "-F", str(hz), "-o", output, *options, *target]
     run, out, _ = attach(argv, seconds, output, each)
     run.json = json.loads(out)
     run.samples = run.json["samples"]

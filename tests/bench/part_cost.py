@@ -17,10 +17,13 @@ TARGETS = {"perf dwarf,65528": 25, "perf dwarf,16384": 8}
 
 def profilers(setup):
     yield "perfwind", lambda target, s, hz: measure.perfwind(setup, target, s, hz, ["--stack-bytes", "65528"])
+    yield "perfwind, copies adapt", lambda target, s, hz: measure.perfwind(setup, target, s, hz)
+    if setup.before:
+        yield "before", lambda target, s, hz: measure.perfwind(setup, target, s, hz, ["--stack-bytes", "65528"], binary=setup.before)
     if setup.perf:
-        for size in ("65528", "16384"):
-            yield f"perf dwarf,{size}", lambda target, s, hz, size=size: measure.perf_record(
-                setup, [t for t in target if t != "--children"], s, hz, f"dwarf,{size}")
+        for graph in ("dwarf,65528", "dwarf,16384", "fp"):
+            yield f"perf {graph}", lambda target, s, hz, graph=graph: measure.perf_record(
+                setup, [t for t in target if t != "--children"], s, hz, graph)
 
 
 def one_round(setup, target, hz, seconds, found):
@@ -54,10 +57,11 @@ def print_goal(found, work, hz):
     goal = GOALS.get((work, hz))
     if goal:
         more = found["perfwind"]["more"]["median"]
-        print(f"  goal: {goal} us a further sample: {more:.1f} - {'met' if more <= goal else 'not met'}")
+        verdict = measure.goal(f"cost of a further sample, {work}, {hz} Hz, 64 KB copies", f"{more:.1f} us", f"{goal} us", more <= goal)
+        print(f"  goal: {goal} us a further sample: {more:.1f} - {verdict}")
 
 
-def print_rows(found):
+def print_rows(found, what):
     rows = [["profiler", "us/sample", "x", "us/more sample", "x", "fixed ms", "samples/s", "switches/s", "bytes/sample"]]
     own = found["perfwind"]
     for name, f in found.items():
@@ -73,6 +77,7 @@ def print_rows(found):
             got = {k: found[name][k]["median"] / own[k]["median"] for k in ("quotient", "more")}
             print(f"  asked for: 1/{times} of {name}: 1/{got['quotient']:.1f}, by one more sample 1/{got['more']:.1f}"
                   f" - {'reached' if got['quotient'] >= times else 'not reached'}")
+            measure.goal(f"cost against {name}, {what}", f"1/{got['quotient']:.1f}", f"1/{times}", got["quotient"] >= times)
 
 
 def measure_part(setup):
@@ -96,7 +101,7 @@ def measure_part(setup):
                 raise measure.BenchError("perfwind took no samples")
             found = {name: {k: measure.spread(v) for k, v in f.items() if v} for name, f in found.items()}
             print(f"\n  {work}, {hz} Hz, 64 KB copies, {rounds} rounds of {seconds[0]} and {seconds[1]} s")
-            print_rows(found)
+            print_rows(found, f"{work}, {hz} Hz")
             print_goal(found, work, hz)
             result[f"{work} {hz}"] = found
     return result

@@ -98,4 +98,5 @@ def measure_part(setup):
         goals.append(["perf record at the same time: exit status", str(result["perf_status"]), "0",
                       "met" if result["perf_status"] == 0 else "not met"])
     measure.table(goals)
+    measure.goals([f"neighbour, {row[0].strip()}", *row[1:]] for row in goals)
     return result

@@ -12,8 +12,10 @@ TITLE = "what the profiled program loses: a fixed amount of work"
 def profilers(setup, hz):
     for name, fixed in (("perfwind", []), ("perfwind 65528", ["--stack-bytes", "65528"])):
         yield name, [setup.perfwind, "record", "-q", "-F", str(hz), *fixed, "-o", setup.file("s.pftrace"), "--"]
+    if setup.before:
+        yield "before", [setup.before, "record", "-q", "-F", str(hz), "-o", setup.file("s.pftrace"), "--"]
     if setup.perf:
-        for graph in ("dwarf,65528", "fp"):
+        for graph in ("dwarf,65528", "dwarf,16384", "fp"):
             yield f"perf {graph}", [setup.perf, "record", "-q", "-e", "cpu-clock", "-F", str(hz), "--call-graph", graph,
                                     "-o", setup.file("s.data"), "--"]
 
@@ -45,7 +47,13 @@ def measure_part(setup):
         wall, cpu = (measure.spread([x[i] for x in times]) for i in (0, 1))
         rows.append([name, str(hz or ""), measure.show(wall, digits=3), f"{wall['median'] / none[0] - 1:+.2%}",
                      measure.show(cpu, digits=3), f"{cpu['median'] / none[1] - 1:+.2%}"])
-        result[f"{name} {hz}"] = {"wall": wall, "cpu": cpu}
+        result[f"{name} {hz}"] = {"wall": wall, "cpu": cpu, "slowdown": cpu["median"] / none[1] - 1}
+    for hz in (99, 999, 4000):
+        perf = result.get(f"perf dwarf,65528 {hz}")
+        if perf:
+            ours, theirs = result[f"perfwind {hz}"]["slowdown"], perf["slowdown"]
+            measure.goal(f"slowdown of the target (CPU), {hz} Hz, against perf dwarf,65528", f"{ours:+.2%}; perf {theirs:+.2%}",
+                         "below perf's", ours < theirs)
     print(f"  {rounds} rounds of work.py, medians of {repeats} (smallest-largest), interleaved")
     measure.table(rows)
     return result

@@ -72,4 +72,5 @@ def measure_part(setup):
             goals += goals_of(name, result[name])
     print()
     measure.table(goals)
+    measure.goals([f"unwind, {row[0]}", *row[1:]] for row in goals)
     return result

@@ -11,8 +11,9 @@
 #   neighbour wake-ups, --max-cpu, perf record at the same time
 #   runtimes  own CPU a sample of Python, Java and node next to C
 #
-# Without names: all of them.  BENCH_QUICK=1: short runs, larger noise.  Nothing is asserted: the exit status only
-# says whether everything could be measured.
+# Without names: all of them.  BENCH_QUICK=1: short runs, larger noise.  BENCH_BEFORE=PERFWIND: another build runs in turn
+# with this one (cost, slowdown, start, import).  The table at the end has each figure with a goal.  Nothing is asserted: the
+# exit status only says whether everything could be measured.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${1:?usage: run.sh BUILD [--json FILE] [PART...]}

@@ -130,6 +130,7 @@ static void test_bpf(void **state)
 {
 	static const int more[] = {
 		SYS_bpf,
+		SYS_memfd_create,
 		SYS_dup3,
 		SYS_faccessat,
 		SYS_faccessat2,
