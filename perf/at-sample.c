@@ -363,8 +363,11 @@ int at_sample_answer(struct at_sample *a)
 	int map = a->step >= STEP_GIVE && a->step < STEP_BEGIN ? (int)a->step - STEP_GIVE : -1;
 	struct plan plan = plan_of(a);
 	struct answer answer;
-	int r = take_answer(a, map, &answer);
+	int r;
 
+	if (!a->helper)
+		return AT_SAMPLE_REFUSED;
+	r = take_answer(a, map, &answer);
 	if (r == HELPER_WAITING)
 		return AT_SAMPLE_WAITS;
 	if (r < 0)

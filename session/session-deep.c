@@ -2,6 +2,7 @@
  * Thread: main. */
 #include <time.h>
 
+#include "base/error.h"
 #include "session/pipeline/python-entry.h"
 #include "session/session-private.h"
 
@@ -28,12 +29,15 @@ int session_deep_join(struct session *s)
 static int program_ready(struct loop_source *source, uint32_t events)
 {
 	struct session *s = container_of(source, struct session, program);
-	int r = at_sample_answer(s->options.at_sample);
+	int fd = source->fd, r;
 
 	(void)events;
-	if (r == AT_SAMPLE_WAITS)
-		return 0;
+	/* Before the answer, which may close the descriptor: a helper that is being forked has a copy of it until it begins, and
+	 * epoll would go on to report that. */
 	loop_remove(s->loop, source);
+	r = at_sample_answer(s->options.at_sample);
+	if (r == AT_SAMPLE_WAITS)
+		return trace(loop_add(s->loop, source, fd, EPOLLIN, program_ready));
 	if (r != 0)
 		return 0;
 	if (s->early_ticks > SESSION_EARLY_TICKS)
