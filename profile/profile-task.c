@@ -33,7 +33,22 @@ static int read_task(struct reader *r, struct cursor c, struct profile_task *t)
 	return e < 0 ? trace(e) : c.bad ? READER_BROKEN : 0;
 }
 
-/* A process.  Its threads are not read: no form of export has them. */
+/* A thread's own values are not read: no form of export has them.  *task: it has those of the process. */
+static int read_thread(struct reader *r, struct cursor c, struct profile_task *t, bool *task)
+{
+	struct wire_field f;
+	int e = 0;
+
+	while (!e && wire_next(&c, &f)) {
+		if (!wire_is_bytes(&f, PROCESS_STATS__THREAD__PERFWIND_PROCESS))
+			continue;
+		e = read_task(r, wire_message(&f), t);
+		*task = true;
+	}
+	return e < 0 ? trace(e) : e || c.bad ? READER_BROKEN : 0;
+}
+
+/* A process. */
 static int read_process(struct reader *r, struct cursor c)
 {
 	const uint64_t none = PROFILE_TASK_NONE;
@@ -54,9 +69,8 @@ static int read_process(struct reader *r, struct cursor c)
 		} else if (wire_is(&f, PROCESS_STATS__PROCESS__OOM_SCORE_ADJ) &&
 			   (int64_t)f.value >= -1000 && (int64_t)f.value <= 1000) {
 			t.oom_score_adj = (int16_t)(int64_t)f.value;
-		} else if (wire_is_bytes(&f, PROCESS_STATS__PROCESS__PERFWIND_TASK)) {
-			e = read_task(r, wire_message(&f), &t);
-			task = true;
+		} else if (wire_is_bytes(&f, PROCESS_STATS__PROCESS__THREADS)) {
+			e = read_thread(r, wire_message(&f), &t, &task);
 		}
 	}
 	if (e || c.bad || !task) /* of another producer: counters alone */

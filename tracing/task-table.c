@@ -89,7 +89,8 @@ static uint8_t *pack_task(uint8_t *p, const struct task_row *t)
 uint8_t *task_row_pack(uint8_t *p, const struct task_row *t, const uint8_t *threads,
 		       size_t n_threads)
 {
-	uint8_t task[TASK_ROW_MAX - 256], *end = pack_task(task, t);
+	uint8_t task[TASK_ROW_MAX - 256], thread[TASK_ROW_MAX - 224];
+	uint8_t *task_end = pack_task(task, t), *end;
 
 	p = pack_number(p, PROCESS_STATS__PROCESS__PID, t->pid);
 	if (t->has & TASK_RSS)
@@ -101,8 +102,11 @@ uint8_t *task_row_pack(uint8_t *p, const struct task_row *t, const uint8_t *thre
 				(uint64_t)t->oom_score_adj);
 	if (n_threads)
 		memcpy(p, threads, n_threads);
-	return pack_bytes(p + n_threads, PROCESS_STATS__PROCESS__PERFWIND_TASK, task,
-			  (size_t)(end - task));
+	end = pack_number(thread, PROCESS_STATS__THREAD__TID, t->pid);
+	end = pack_bytes(end, PROCESS_STATS__THREAD__PERFWIND_PROCESS, task,
+			 (size_t)(task_end - task));
+	return pack_bytes(p + n_threads, PROCESS_STATS__PROCESS__THREADS, thread,
+			  (size_t)(end - thread));
 }
 
 /* The field `threads` of a process: without a cgroup. */

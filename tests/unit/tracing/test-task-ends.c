@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "protos/trace.pb-c.h"
+#include "tests/unit/tracing/task-sums.h"
 #include "tracing/task-ends.h"
 #include "tests/unit/cmocka.h"
 
@@ -75,12 +76,11 @@ static void test_process(void **state)
 	assert_int_equal(t->packet[0]->process_stats->n_processes, 1);
 	p = t->packet[0]->process_stats->processes[0];
 	assert_int_equal(p->pid, 77);
-	assert_true(p->perfwind_task->ended);
-	assert_memory_equal(p->perfwind_task->comm.data, "cc1", p->perfwind_task->comm.len);
-	assert_int_equal(p->perfwind_task->utime_ns, 3000);
-	assert_int_equal(p->perfwind_task->read_bytes, 4096);
-	assert_false(p->perfwind_task->has_wait_ns || p->has_vm_hwm_kb ||
-		     p->perfwind_task->has_state);
+	assert_true(sums(p)->ended);
+	assert_memory_equal(sums(p)->comm.data, "cc1", sums(p)->comm.len);
+	assert_int_equal(sums(p)->utime_ns, 3000);
+	assert_int_equal(sums(p)->read_bytes, 4096);
+	assert_false(sums(p)->has_wait_ns || p->has_vm_hwm_kb || sums(p)->has_state);
 	pb__trace__free_unpacked(t, NULL);
 }
 
@@ -98,7 +98,7 @@ static void test_thread(void **state)
 	assert_non_null(t);
 	p = t->packet[0]->process_stats->processes[0];
 	assert_int_equal(p->pid, 70);
-	assert_null(p->perfwind_task);
+	assert_null(sums(p));
 	assert_int_equal(p->n_threads, 1);
 	assert_int_equal(p->threads[0]->tid, 77);
 	assert_int_equal(p->threads[0]->perfwind_task->wait_ns, 9);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "protos/trace.pb-c.h"
+#include "tests/unit/tracing/task-sums.h"
 #include "tests/unit/fake-root.h"
 #include "tracing/task-polls.h"
 
@@ -97,7 +98,7 @@ static void test_ends(void **state)
 	remove_file("/proc/12/stat");
 	assert_int_equal(poll_at(&f, 113 * S), 1);
 	p = row(&f, 0);
-	task = p->perfwind_task;
+	task = sums(p);
 	assert_int_equal(p->pid, 12);
 	assert_int_equal(p->vm_rss_kb, 10 * sysconf(_SC_PAGESIZE) / 1024);
 	assert_int_equal(p->oom_score_adj, -17);
@@ -117,16 +118,16 @@ static void test_ends(void **state)
 	put("/proc/40/stat", "40 (new) S 1" STAT("1", "99"));
 	assert_int_equal(poll_at(&f, 120 * S), 1);
 	p = row(&f, 0);
-	expect_bytes(&p->perfwind_task->comm, "other");
-	assert_int_equal(p->perfwind_task->age_ns, 7 * S);
-	assert_false(p->perfwind_task->has_read_bytes);
-	assert_false(p->perfwind_task->has_wait_ns);
+	expect_bytes(&sums(p)->comm, "other");
+	assert_int_equal(sums(p)->age_ns, 7 * S);
+	assert_false(sums(p)->has_read_bytes);
+	assert_false(sums(p)->has_wait_ns);
 	assert_false(p->has_oom_score_adj);
-	assert_false(p->perfwind_task->has_cgroup);
+	assert_false(sums(p)->has_cgroup);
 	assert_int_equal(poll_at(&f, 121 * S), 0);
 	remove_file("/proc/40/stat");
 	assert_int_equal(poll_at(&f, 122 * S), 1);
-	expect_bytes(&row(&f, 0)->perfwind_task->comm, "new");
+	expect_bytes(&sums(row(&f, 0))->comm, "new");
 	end(&f);
 }
 
@@ -215,7 +216,7 @@ static void test_machine(void **state)
 	(void)close(fds[1]);
 	assert_int_equal(waitpid(child, NULL, 0), child);
 	for (size_t i = poll_at(&f, clock_ns(CLOCK_BOOTTIME)); i-- > 0;)
-		found |= row(&f, i)->pid == child && row(&f, i)->perfwind_task->ended;
+		found |= row(&f, i)->pid == child && sums(row(&f, i))->ended;
 	assert_true(found);
 	end(&f);
 }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "protos/trace.pb-c.h"
+#include "tests/unit/tracing/task-sums.h"
 #include "tracing/task-table.h"
 #include "tests/unit/fake-root.h"
 
@@ -63,7 +64,7 @@ static void test_rows(void **state)
 	read_tasks(root);
 	p = find(12);
 	assert_non_null(p);
-	task = p->perfwind_task;
+	task = sums(p);
 	assert_int_equal(task->comm.len, 3);
 	assert_memory_equal(task->comm.data, "cc1", 3);
 	assert_int_equal(task->ppid, 7);
@@ -78,15 +79,15 @@ static void test_rows(void **state)
 	assert_memory_equal(task->cgroup.data, "/user.slice/a b", 15);
 	assert_int_equal(p->oom_score_adj, -17);
 	assert_int_equal(p->vm_rss_kb, 10 * (uint64_t)sysconf(_SC_PAGESIZE) / 1024);
-	assert_int_equal(p->n_threads, 0);
+	assert_int_equal(p->n_threads, 1);
 	assert_false(task->has_ended || task->has_age_ns || p->has_vm_hwm_kb);
 	p = find(40);
 	assert_non_null(p);
-	task = p->perfwind_task;
+	task = sums(p);
 	assert_memory_equal(task->comm.data, "a) S) x (b", task->comm.len);
 	assert_false(task->has_read_bytes || task->has_write_bytes || task->has_wait_ns ||
 		     task->has_cgroup || p->has_oom_score_adj);
-	assert_int_equal(p->n_threads, 2);
+	assert_int_equal(p->n_threads, 3);
 	for (size_t i = 0; i < 2; i++) {
 		bool second = p->threads[i]->tid == 41;
 
@@ -129,11 +130,10 @@ static void test_real(void **state)
 	read_tasks("");
 	p = find(getpid());
 	assert_non_null(p);
-	assert_int_equal(p->perfwind_task->ppid, getppid());
-	assert_memory_equal(p->perfwind_task->comm.data, "test-task-table",
-			    p->perfwind_task->comm.len);
-	assert_int_equal(p->perfwind_task->state, 'R');
-	assert_true(p->vm_rss_kb > 0 && p->perfwind_task->has_utime_ns);
+	assert_int_equal(sums(p)->ppid, getppid());
+	assert_memory_equal(sums(p)->comm.data, "test-task-table", sums(p)->comm.len);
+	assert_int_equal(sums(p)->state, 'R');
+	assert_true(p->vm_rss_kb > 0 && sums(p)->has_utime_ns);
 }
 
 static void test_no_proc(void **state)
