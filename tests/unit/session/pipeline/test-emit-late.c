@@ -214,7 +214,7 @@ static void wanted_again(void **state)
 	assert_int_equal(unsymbolized(&f), 0);
 	assert_int_equal(uw_module_symbol_state(module), UW_MODULE_NEW);
 	assert_int_equal(uw_module_unwind_state(module), UW_MODULE_NEW);
-	/* The tables begin anew while the symbols are away: what got its name is not taken off again. */
+	/* The tables begin again while the symbols are away: what got its name is not taken off again. */
 	assert_int_equal(writer_forget(f.writer), 0);
 	sample(&f, process, late_first);
 	assert_int_equal(unsymbolized(&f), 1);
