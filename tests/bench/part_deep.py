@@ -21,8 +21,9 @@ endforeach()
 
 
 def samples(lines):
-    """Each sample of `perfwind trace --dump`: whether it is whole, and its frames from the root as (name, guessed)."""
-    names, frames, stacks, block, item, ids = {}, {}, {}, None, {}, []
+    """Each sample of `perfwind trace --dump`: whether it is whole, and its frames from the root as (name, guessed).  Names
+    that were read late come at the end, by address (here without the module: few programs have two modules with a frame at one)."""
+    names, late, frames, stacks, found, block, item, ids = {}, {}, {}, {}, [], None, {}, []
     for line in lines:
         indent, text = len(line) - len(line.lstrip()), line.strip()
         if indent == 4 and text.endswith("{"):
@@ -33,11 +34,13 @@ def samples(lines):
             if block == "function_names":
                 names[item["iid"]] = item.get("str", "").strip('"')
             elif block == "frames":
-                frames[item["iid"]] = (names.get(item.get("function_name_id")), "guessed" in item.get("kind_str", ""))
+                frames[item["iid"]] = (names.get(item.get("function_name_id")), item.get("rel_pc"), "guessed" in item.get("kind_str", ""))
+            elif block == "address_symbols":
+                late[item["address"]] = item.get("function_name", "").strip('"')
             elif block == "callstacks":
                 stacks[item["iid"]] = ids
             elif block == "perf_sample" and "callstack_iid" in item:
-                yield "unwind_error" not in item, [frames[i] for i in stacks[item["callstack_iid"]]]
+                found.append(("unwind_error" not in item, [frames[i] for i in stacks[item["callstack_iid"]]]))
             block = None
         elif block and ": " in text:
             key, _, value = text.partition(": ")
@@ -45,6 +48,8 @@ def samples(lines):
                 ids.append(value)
             else:
                 item[key] = value
+    for whole, stack in found:
+        yield whole, [(name or late.get(at), guessed) for name, at, guessed in stack]
 
 
 def unmarked(frames, sequences):
