@@ -66,9 +66,11 @@ def starts(setup, rounds):
     for name, runs in found.items():
         cpu, wall = (measure.spread([r[k] for r in runs]) for k in (0, 1))
         met = cpu["median"] <= GOAL_CPU and wall["median"] <= GOAL_WALL
+        if name.startswith("warm"):
+            measure.goal(f"start, {name}: CPU", f"{cpu['median']:.1f} ms", f"{GOAL_CPU} ms", cpu["median"] <= GOAL_CPU)
+            measure.goal(f"start, {name}: time", f"{wall['median']:.1f} ms", f"{GOAL_WALL} ms", wall["median"] <= GOAL_WALL)
         rows.append([name, f"{cpu['min']:.1f}", f"{cpu['median']:.1f}", f"{wall['min']:.1f}", f"{wall['median']:.1f}",
-                     measure.goal(f"start, {name}: CPU; time", f"{cpu['median']:.1f}; {wall['median']:.1f} ms", f"{GOAL_CPU}; {GOAL_WALL} ms", met)
-                     if name.startswith("warm") else ""])
+                     ("met" if met else "not met") if name.startswith("warm") else ""])
         result[name] = {"cpu_ms": cpu, "wall_ms": wall}
     measure.table(rows)
     return result
