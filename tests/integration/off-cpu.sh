@@ -54,7 +54,7 @@ waits_of() {
 	elif [ "$4" = near ]; then
 		check "$1-disk" near "$2" "$3" wait_disk
 	elif [ "$disk" -lt 60000000 ]; then
-		skip "$1-disk" "a read of 32 MiB takes less than 10 ms"
+		skip "$1-disk" "a read of 256 MiB takes less than 10 ms"
 	else
 		check "$1-disk" by_thread "$2" "$3"
 	fi

@@ -30,7 +30,7 @@ if command -v systemd-analyze >/dev/null 2>&1; then
 			for line in re.findall("^SystemCallFilter=(.*)", open(sys.argv[1]).read(), re.M):
 			    named = set().union(*({w} if w[0] != "@" else group(w) for w in line.lstrip("~").split()))
 			    calls = calls - named if line[0] == "~" else calls | named
-			text = re.sub(r"of_(command|open|sanitizers)\[\] = .*?};", "", "".join(open(name).read() for name in sys.argv[2:]), flags=re.S)
+			text = re.sub(r"of_(command|bpf|open|sanitizers)\[\] = .*?};", "", "".join(open(name).read() for name in sys.argv[2:]), flags=re.S)
 			ours = set(re.findall(r"\bSYS_(\w+)", text)) | set(re.findall(r"\b44[46], /\* (landlock\w+)", text))
 			print("refused by the unit only:", *sorted(ours - calls))
 			sys.exit(len(ours) < 100 or bool(ours - calls))

@@ -4,8 +4,8 @@
  *                           that the thread could run and did not (0: not known); BLOCKED: the rest of the wall time
  *                           without CPU time
  *
- * sleep 100 ms, futex 50 ms, pipe 30 ms, disk as long as a read of 32 MiB takes (no line where files are in memory), and
- * two processes "twin" that share a CPU. */
+ * sleep 100 ms, futex 50 ms, pipe 30 ms, disk as long as a read of 32 MiB takes, of a fast disk of up to 256 MiB (no line where files are
+ * in memory), and two processes "twin" that share a CPU. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -26,10 +26,11 @@
 
 #define NOINLINE __attribute__((noinline))
 
-enum { READ_BYTES = 32 << 20, SPIN_MS = 400 };
+enum { READ_LEAST = 32 << 20, READ_MOST = 256 << 20, READ_NS = 20000000, SPIN_MS = 400 };
 
 static int word, pipe_fds[2], file_fd;
 static char *block;
+static ssize_t read_bytes;
 
 static uint64_t now(clockid_t clock)
 {
@@ -85,7 +86,7 @@ NOINLINE void wait_pipe(void)
 
 NOINLINE void wait_disk(void)
 {
-	if (pread(file_fd, block, READ_BYTES, 0) != READ_BYTES)
+	if (pread(file_fd, block, read_bytes, 0) != read_bytes)
 		exit(1);
 	__asm__ volatile("");
 }
@@ -96,21 +97,30 @@ static int open_file(void)
 	char path[] = "waits.XXXXXX", again[32];
 	struct statfs fs;
 	int fd = mkstemp(path);
+	uint64_t start;
 
-	block = aligned_alloc(2 << 20, READ_BYTES);
+	block = aligned_alloc(2 << 20, READ_MOST);
 	if (fd < 0 || unlink(path) < 0 || !block)
 		exit(1);
 	if (fstatfs(fd, &fs) < 0 || fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC)
 		return 0;
 	(void)madvise(
-		block, READ_BYTES,
+		block, READ_MOST,
 		MADV_HUGEPAGE); /* a request with few parts: a read takes hardly any CPU time */
-	memset(block, 1, READ_BYTES);
-	if (pwrite(fd, block, READ_BYTES, 0) != READ_BYTES || fsync(fd) < 0)
-		exit(1);
 	(void)snprintf(again, sizeof(again), "/proc/self/fd/%d", fd);
 	file_fd = open(again, O_RDONLY | O_DIRECT);
-	return file_fd >= 0;
+	if (file_fd < 0)
+		return 0;
+	for (read_bytes = READ_LEAST;; read_bytes *= 2) {
+		memset(block, 1, read_bytes);
+		if (pwrite(fd, block, read_bytes, 0) != read_bytes || fsync(fd) < 0)
+			exit(1);
+		start = now(CLOCK_MONOTONIC);
+		if (pread(file_fd, block, read_bytes, 0) != read_bytes)
+			exit(1);
+		if (read_bytes == READ_MOST || now(CLOCK_MONOTONIC) - start >= READ_NS)
+			return 1;
+	}
 }
 
 NOINLINE void spin(uint64_t until)
