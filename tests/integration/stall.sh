@@ -352,7 +352,7 @@ for operation in read getattr statfs flush; do
 	check "$name: nothing was left out meanwhile" no_gap $name
 	check "$name: consistent" consistent $name
 	if [ $operation = flush ]; then
-		check "$name: refused with its reason" grep -q "$TARGET .*cannot be asked: the data that it, or another process" "$TMP/$name.err"
+		check "$name: refused with its reason" grep -q "$TARGET .*cannot be asked: data from this process, or from another process" "$TMP/$name.err"
 	else # closed, and reported with its kind
 		check "$name: refused with its reason" refused $name answer-not-proc 1
 	fi
