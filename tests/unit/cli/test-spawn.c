@@ -86,13 +86,17 @@ static void test_cannot_run(void **state)
 	spawn_deinit(&spawn);
 }
 
-static const char *complaint(const char *name, int e, int status)
+/* @name fails with @e, which ends perfwind with @status and this @message. */
+static void assert_message(const char *name, int e, int status, const char *message)
 {
-	static struct capture c;
+	struct capture c;
+	char *printed;
 
 	capture_begin(&c, STDERR_FILENO);
 	assert_int_equal(spawn_cannot_run(name, e, true), status);
-	return capture_end(&c);
+	printed = capture_end(&c);
+	assert_string_equal(printed, message);
+	free(printed);
 }
 
 static void test_why_not(void **state)
@@ -107,25 +111,21 @@ static void test_why_not(void **state)
 	fd = open("script", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
 	assert_true(fd >= 0);
 	assert_int_equal(close(fd), 0);
-	assert_string_equal(complaint("absent", ENOENT, 127),
-			    "perfwind: absent: command not found in $PATH\n");
-	assert_string_equal(
-		complaint("script", ENOENT, 127),
+	assert_message("absent", ENOENT, 127, "perfwind: absent: command not found in $PATH\n");
+	assert_message(
+		"script", ENOENT, 127,
 		"perfwind: script: command not found in $PATH (the file here is ./script)\n");
-	assert_string_equal(complaint("12,345", ENOENT, 127),
-			    "perfwind: 12,345: command not found in $PATH (processes are given "
-			    "with -p 12,345)\n");
-	assert_string_equal(complaint("./absent", ENOENT, 127),
-			    "perfwind: ./absent: No such file or directory\n");
-	assert_string_equal(complaint("./script", ENOENT, 127),
-			    "perfwind: ./script: No such file or directory (the file is there: the "
-			    "interpreter or loader that it names is not)\n");
-	assert_string_equal(complaint("/tmp", EACCES, 126),
-			    "perfwind: /tmp: Permission denied (it is a folder)\n");
-	assert_string_equal(
-		complaint("./script", EACCES, 126),
-		"perfwind: ./script: Permission denied (it is not executable: chmod +x, "
-		"or its interpreter in front)\n");
+	assert_message("12,345", ENOENT, 127,
+		       "perfwind: 12,345: command not found in $PATH (processes are given "
+		       "with -p 12,345)\n");
+	assert_message("./absent", ENOENT, 127, "perfwind: ./absent: No such file or directory\n");
+	assert_message("./script", ENOENT, 127,
+		       "perfwind: ./script: No such file or directory (the file is there: the "
+		       "interpreter or loader that it names is not)\n");
+	assert_message("/tmp", EACCES, 126, "perfwind: /tmp: Permission denied (it is a folder)\n");
+	assert_message("./script", EACCES, 126,
+		       "perfwind: ./script: Permission denied (it is not executable: chmod +x, "
+		       "or its interpreter in front)\n");
 	assert_int_equal(unlink("script"), 0);
 	assert_int_equal(chdir(before), 0);
 	assert_int_equal(rmdir(folder), 0);
