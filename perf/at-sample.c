@@ -4,7 +4,7 @@
  *
  *   LOAD    makes the maps, loads the program
  *   GIVE    a map; one request each.  Main maps it
- *   BEGIN   comes with the stub's array: puts the program there */
+ *   BEGIN   comes with the jump's array: puts the program there */
 #include "perf/at-sample.h"
 
 #include <errno.h>
@@ -153,8 +153,8 @@ static void serve(void *kept, struct helper_call *call)
 		call->answer_fd = take_fd(made->maps[request.step - STEP_GIVE]);
 	} else {
 		answer.result = bpf_array_put(call->fd, made->program);
-		(void)snprintf(answer.why, sizeof(answer.why), "the stub does not take it: %s",
-			       strerror(-answer.result));
+		(void)snprintf(answer.why, sizeof(answer.why),
+			       "the events' array does not take it: %s", strerror(-answer.result));
 	}
 	memcpy(call->answer, &answer, sizeof(answer));
 	call->answer_len = sizeof(answer);
@@ -184,7 +184,7 @@ static int make_later(struct at_sample *a)
 
 	a->array_fd = bpf_array_new();
 	if (a->array_fd >= 0)
-		a->program_fd = bpf_stub_new(a->array_fd);
+		a->program_fd = bpf_jump_new(a->array_fd);
 	if (a->array_fd < 0 || a->program_fd < 0)
 		return fail(a->array_fd < 0 ? a->array_fd : a->program_fd);
 	return trace(helper_new(&role, NULL, &a->helper));

@@ -7,7 +7,7 @@
  * Loading takes 10 to 80 ms of CPU time, and most commands need no program.  `later`: it is loaded by a helper process, once
  * at_sample_want() was called.
  *
- *   events ─► stub ─ tail call ─► place 0 of an array ◄─ the program     inherited events of children have the stub, too:
+ *   events ─► jump ─ tail call ─► place 0 of an array ◄─ the program     inherited events of children have the jump, too:
  *                                    ▲                                    they could not be given a program later
  *   main ── at_sample_want() ──► pw-bpf: makes maps, loads, puts it there */
 #pragma once
@@ -21,11 +21,11 @@ struct helper;
 enum { AT_SAMPLE_MAPS = 4 };
 
 struct at_sample {
-	int program_fd;		      /* for events: the program, or the stub */
+	int program_fd;		      /* for events: the program, or the jump */
 	struct deep *deep;	      /* NULL: not used */
 	struct python_stacks *python; /* the same */
 	/* private */
-	int array_fd;		  /* `later`: of the stub; else -1 */
+	int array_fd;		  /* `later`: of the jump; else -1 */
 	int maps[AT_SAMPLE_MAPS]; /* received, not mapped yet; -1: none */
 	struct helper *helper;	  /* until the program runs */
 	uint32_t step;		  /* of the requests to it; 0: not asked */

@@ -130,7 +130,7 @@ static int load_empty(void)
 }
 
 /* bpf_tail_call(context, array, 0), which returns only where the place is empty; 1: the sample is kept. */
-int bpf_stub_new(int array)
+int bpf_jump_new(int array)
 {
 	const struct bpf_insn insns[] = {
 		{.code = BPF_LD | BPF_DW | BPF_IMM,
@@ -174,7 +174,7 @@ static int load_empty(void)
 	return -ENOPKG;
 }
 
-int bpf_stub_new(int array)
+int bpf_jump_new(int array)
 {
 	(void)array;
 	return -ENOPKG;

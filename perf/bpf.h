@@ -30,7 +30,7 @@ struct bpf_map_of {
 int bpf_program_new(const char *program, const void *settings, size_t settings_size,
 		    const struct bpf_map_of *maps, size_t n_maps, char *why, size_t why_size);
 /* A program that runs the program of place 0 of @array, if there is one.  Its descriptor, or -errno. */
-int bpf_stub_new(int array);
+int bpf_jump_new(int array);
 /* An array with one place for a program, and puts one there.  The program stays as long as a process has the array. */
 int bpf_array_new(void);
 int bpf_array_put(int array, int program);

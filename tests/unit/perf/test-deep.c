@@ -275,7 +275,7 @@ static size_t check_records(struct deep *d, uint32_t tid, const uint8_t *pattern
 	return n;
 }
 
-/* The program is loaded by the helper process, and runs in place of the stub. */
+/* The program is loaded by the helper process, and runs in place of the jump. */
 static void load_it(struct at_sample *at)
 {
 	struct pollfd pfd = {.events = POLLIN};
