@@ -307,7 +307,7 @@ enum cfi_result cfi_row_at(const struct cfi_fde *fde, uint64_t vaddr, struct cfi
 
 /* ---- rules: which rows can be packed, and which need full registers ---- */
 
-/* The CFI of a linker's .plt: CFA = rsp + 8, and 8 more from byte N of the 16-byte stub on, behind
+/* The CFI of a linker's .plt: CFA = rsp + 8, and 8 more from byte N of the 16-byte entry on, behind
  * the push.  breg7 8; breg16 0; lit15; and; lit N; ge; lit3; shl; plus.  The address is fixed, so
  * is the answer. */
 static bool plt_offset(const struct cfi_reg *cfa, uint64_t vaddr, int64_t *ret_offset)
@@ -478,8 +478,8 @@ rule_t cfi_rule(const struct cfi_row *row, uint64_t vaddr, uint32_t offset, bool
  *
  * A rule needs the CFA, rbp and the return address; operations on other registers are skipped.  The
  * state is then four numbers, so that remembering it is a copy of a few words.  The result of a CIE's
- * program is computed once and kept with the CIE.  Rare operations are not implemented here: a program
- * that has one is run by cfi_row_at(), which agrees for every address that this code can answer.
+ * program is computed once and kept with the CIE.  A program with a rare operation is left to
+ * cfi_row_at(), which agrees for every address that this code can answer.
  *
  * The loop is most of a miss in the rule cache, some sixteen operations.  Its variables are in
  * registers, hence p is passed and returned by value. */
@@ -619,8 +619,8 @@ static inline const uint8_t *quick_advance(unsigned op, const uint8_t *p, const 
 	return p + len;
 }
 
-/* Runs up to the first advance by more than @left. false: an operation that is not implemented
- * here.
+/* Runs up to the first advance by more than @left. false: an operation that is left to
+ * cfi_row_at().
  *
  *   signed    -128 .. -65   -64 .. -1      0 .. 63      64 .. 127
  *             OFFSET        RESTORE        others       ADVANCE_LOC: every other one  */

@@ -149,11 +149,11 @@ enum cfi_result cfi_row_at(const struct cfi_fde *fde, uint64_t vaddr, struct cfi
 /* The row as a rule; @offset and @debug_frame name its FDE, for a rule that cannot be packed. */
 rule_t cfi_rule(const struct cfi_row *row, uint64_t vaddr, uint32_t offset, bool debug_frame);
 
-/* The result of a CIE's program, of any machine. false: it has an operation that is not
- * implemented. */
+/* The result of a CIE's program, of any machine. false: it has an operation that is left
+ * to cfi_row_at(). */
 bool cfi_quick_cie(const struct cfi_cie *cie, struct cfi_quick *ret_quick);
 /* The result of cfi_row_at() and cfi_rule(), faster. false: the program has an operation that is
- * not implemented. *ret_ends (may be NULL): the CFI describes epilogues, as the frame has no more
+ * left to cfi_row_at(). *ret_ends (may be NULL): the CFI describes epilogues, as the frame has no more
  * than its return address, or a row behind @vaddr releases stack, or there is a whole epilogue
  * before it. */
 bool cfi_quick_rule(const struct cfi_fde *fde, uint64_t vaddr, bool *ret_ends, rule_t *ret_rule);

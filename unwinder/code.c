@@ -790,8 +790,8 @@ static enum rule_form form_scan(const uint8_t *code, size_t before)
 	return RULE_FORM_FP;
 }
 
-/* adrp x16; ldr x17, [x16, #n]; add x16, x16, #n; br x17: a stub, anywhere in it. */
-static bool is_stub(const uint8_t *at, size_t left)
+/* adrp x16; ldr x17, [x16, #n]; add x16, x16, #n; br x17: an entry of a PLT, at any of its instructions. */
+static bool is_plt_entry(const uint8_t *at, size_t left)
 {
 	for (size_t i = 0; i + 4 <= left && i <= 12; i += 4) {
 		uint32_t word = insn(at + i);
@@ -819,7 +819,7 @@ static enum rule_form code_form_aarch64(const uint8_t *code, size_t before, size
 		return RULE_FORM_PUSHED;
 	if (last == INSN_STP_X29_X30_16 && this == INSN_MOV_X29_SP)
 		return RULE_FORM_PUSHED;
-	if (is_stub(at, left)) {
+	if (is_plt_entry(at, left)) {
 		/* The first entry pushes before it begins as the others do. */
 		for (size_t n = 4; n <= 16 && n <= before; n += 4)
 			if (insn(at - n) == INSN_STP_X16_X30_16)
@@ -919,7 +919,7 @@ static enum rule_form code_form_x86(const uint8_t *code, size_t before, size_t l
 	if (STARTS(at, left, "\x48\x89\xdc\x48\x8b\x3c\x24"))
 		return RULE_FORM_ROOT; /* mov %rbx,%rsp; mov (%rsp),%rdi: glibc's __start_context */
 	if (STARTS(at, left,
-		   "\xf3\x0f\x1e\xfa")) { /* endbr64: a function's or a stub's first instruction */
+		   "\xf3\x0f\x1e\xfa")) { /* endbr64: the first of a function or a PLT entry */
 		at += 4;
 		left -= 4;
 	}
@@ -927,7 +927,7 @@ static enum rule_form code_form_x86(const uint8_t *code, size_t before, size_t l
 	    STARTS(at, left, "\xc3") || STARTS(at, left, "\xf3\xc3") || /* ret */
 	    STARTS(at, left, "\xc2") ||					/* ret $n */
 	    STARTS(at, left, "\xff\x25") ||
-	    STARTS(at, left, "\xf2\xff\x25")) /* jmp *slot(%rip): a stub */
+	    STARTS(at, left, "\xf2\xff\x25")) /* jmp *slot(%rip): a PLT entry */
 		return RULE_FORM_ENTRY;
 	if (STARTS(at, left, "\x68") && left >= 6 &&
 	    (at[5] == 0xe9 || STARTS(at + 5, left - 5, "\xf2\xe9")))

@@ -30,7 +30,7 @@ static enum rule_kind chain_kind(const struct cfi_fde *fde, const struct cfi_row
 
 	if (ra->where == CFI_UNDEFINED)
 		return RULE_ROOT;
-	/* A PLT stub: its CFA is an expression. */
+	/* An entry of a PLT: its CFA is an expression. */
 	if (row->cfa.where == CFI_VAL_EXPRESSION && fp->where == CFI_UNSPECIFIED && !row->signal)
 		return RULE_SP;
 	if (row->signal || native_is_by_go(fde) || row->cfa.where == CFI_VAL_EXPRESSION ||

@@ -1,4 +1,4 @@
-/* native-guess.c - see native.h.  One frame on without CFI: JIT code, stubs, hand-written assembly.
+/* native-guess.c - see native.h.  One frame on without CFI: JIT code, entries of PLTs, hand-written assembly.
  *
  * The caller is [rbp + 8], unless the code shows another place (code.h).  It is accepted when it
  * lies in a mapping and follows a call instruction; where code bytes cannot be read, the mapping is

@@ -50,10 +50,10 @@ enum rule_why {
 enum rule_form {
 	RULE_FORM_UNKNOWN,
 	RULE_FORM_FP,	  /* [rbp] is the caller's rbp, [rbp + 8] the return address */
-	RULE_FORM_ENTRY,  /* [rsp] is the return address: before push rbp, at ret, in a PLT stub.
+	RULE_FORM_ENTRY,  /* [rsp] is the return address: before push rbp, at ret, in a PLT entry.
 			     aarch64: x30 is it, rsp stays as it is */
 	RULE_FORM_PUSHED, /* [rsp] is the caller's rbp, [rsp + 8] the return address */
-	RULE_FORM_PLT, /* [rsp + 8] is the return address, rbp is live: a PLT stub after its push */
+	RULE_FORM_PLT, /* [rsp + 8] is the return address, rbp is live: a PLT entry after its push */
 	RULE_FORM_SIGRETURN, /* the interrupted registers are above rsp (regs.h) */
 	RULE_FORM_ROOT,	     /* the first frame of a stack made by makecontext() */
 	RULE_FORM_WALKED,    /* x86-64: by a walk through the code (code.h); has rule_way_* */

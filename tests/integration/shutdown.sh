@@ -87,29 +87,29 @@ check second-cut-off cut_off second
 kill $target
 
 # A command that does not end at Ctrl-C is waited for; a second Ctrl-C does not.
-cat >"$TMP/stubborn.sh" <<'SH'
+cat >"$TMP/persistent.sh" <<'SH'
 trap '' INT
 echo $$ >"$1.new" && mv "$1.new" "$1"
 while :; do :; done
 SH
-record_in_background stubborn -- bash "$TMP/stubborn.sh" "$TMP/stubborn.pid"
+record_in_background persistent -- bash "$TMP/persistent.sh" "$TMP/persistent.pid"
 recorder=$!
-wait_for test -s "$TMP/stubborn.pid"
-command=$(cat "$TMP/stubborn.pid")
+wait_for test -s "$TMP/persistent.pid"
+command=$(cat "$TMP/persistent.pid")
 started $command
 wait_for used $command 200
 kill -INT $recorder
-check stubborn-reported wait_for grep -q 'goes on' "$TMP/stubborn.err"
-check stubborn-waited-for kill -0 $recorder
+check persistent-reported wait_for grep -q 'goes on' "$TMP/persistent.err"
+check persistent-waited-for kill -0 $recorder
 (kill -INT $recorder) # from another process: not the first request once more
-check stubborn-second wait_for gone $recorder
+check persistent-second wait_for gone $recorder
 wait $recorder
-check stubborn-status [ $? = 130 ]
-check stubborn-runs-on kill -0 $command
-check stubborn-file has stubborn '^bash;'
+check persistent-status [ $? = 130 ]
+check persistent-runs-on kill -0 $command
+check persistent-file has persistent '^bash;'
 kill -9 $command
 # SIGTERM, which reaches perfwind alone, ends the command too.
-record_in_background terminated -- bash "$TMP/stubborn.sh" "$TMP/terminated.pid"
+record_in_background terminated -- bash "$TMP/persistent.sh" "$TMP/terminated.pid"
 recorder=$!
 wait_for test -s "$TMP/terminated.pid"
 command=$(cat "$TMP/terminated.pid")

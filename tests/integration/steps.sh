@@ -31,7 +31,7 @@ guesses() {
 	check "$name" "$DIFF" --from-trap "$@"
 }
 
-# From ld.so's first instruction to the end of exit: PLT stubs, the resolver, crti's functions, _start.
+# From ld.so's first instruction to the end of exit: PLT entries, the resolver, crti's functions, _start.
 check program "$DIFF" -- /bin/true
 
 # The compiler's frames, each way of building.

@@ -49,7 +49,7 @@ record holes-recorded -F 4000 --stack-bytes 65528 --perf-data "$TMP/holes.data" 
 "$PERFWIND" import -q -o "$TMP/holes-imported.pftrace" "$TMP/holes.data"
 check holes-imported-chain share_at_least holes-imported 50 'main;with_hole;busy_leaf'
 check holes-imported-root share_at_least holes-imported 60 '_start;.*main;'
-check plt-stub has plt 'main;call_through_plt;plugin_tiny@plt '
+check plt-entry has plt 'main;call_through_plt;plugin_tiny@plt '
 check exceptions-run-time has exceptions 'throw_here.*;__cxa_throw;.*_Unwind_RaiseException'
 
 # Recursion over 64 KiB: no copy reaches the root.  What is there is right, and a stack that ends early says so.

@@ -26,7 +26,7 @@ static void test_names(void **state)
 		{"_Z3foov.llvm.123", "foo() [clone .llvm.123]"},
 		{"foo.cold", "foo.cold"},
 		{"foo.part.0", "foo.part.0"},
-		/* versions and stubs */
+		/* versions and PLT entries */
 		{"memcpy@@GLIBC_2.14", "memcpy"},
 		{"memcpy@GLIBC_2.2.5", "memcpy"},
 		{"_ZNSt6thread4joinEv@@GLIBCXX_3.4.11", "std::thread::join()"},

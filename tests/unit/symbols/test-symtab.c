@@ -303,7 +303,7 @@ static void test_plt(void **state)
 	uw_module_unref(m);
 }
 
-/* Stubs of another machine, of both lengths; made where its compiler is. */
+/* PLT entries of another machine, of both lengths; made where its compiler is. */
 static void test_plt_aarch64(void **state)
 {
 	static const struct {

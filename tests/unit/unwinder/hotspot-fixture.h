@@ -19,7 +19,7 @@ struct fake_vm {
 	uint64_t version_at, heaps_at, heap_at, codelets_at, queue_at;
 	uint64_t method, other_method;	 /* Main.run, java.util.HashMap.get */
 	uint64_t compiled, compiled_end; /* code of Main.run by C2 */
-	uint64_t native, stub, adapter, interpreter, entry, entry_end;
+	uint64_t native, runtime_code, adapter, interpreter, entry, entry_end;
 	size_t code_at; /* the next blob */
 	int jdk;
 };
@@ -429,5 +429,5 @@ static inline void fake_vm_init(struct fake_vm *f, int jdk)
 			      f->other_method, 0);
 	f->adapter =
 		fake_blob(f, "I2C/C2I adapters", fake_adapter, sizeof(fake_adapter), 0, 0, 0, 0);
-	f->stub = fake_blob(f, "_new_instance_Java", fake_c2, sizeof(fake_c2), 6, 0, 0, 0);
+	f->runtime_code = fake_blob(f, "_new_instance_Java", fake_c2, sizeof(fake_c2), 6, 0, 0, 0);
 }

@@ -269,7 +269,7 @@ static void test_libraries(void **state)
 	print_message("%llu of %llu frames\n", (unsigned long long)counts.quick,
 		      (unsigned long long)counts.frames);
 	assert_true(counts.frames > 1000);
-	/* Frames of more than 16 KB, PLT stubs by expressions: few. */
+	/* Frames of more than 16 KB, PLT entries by expressions: few. */
 	assert_true(counts.quick > counts.frames / 100 * 98);
 }
 

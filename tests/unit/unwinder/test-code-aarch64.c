@@ -80,7 +80,7 @@ static void test_edges(void **state)
 	assert_int_equal(form(0, (uint32_t[]){RET}, 0), RULE_FORM_FP);
 }
 
-static void test_stubs(void **state)
+static void test_plt_entries(void **state)
 {
 	(void)state;
 	assert_int_equal(FORM(0, ADRP_X16, LDR_X17, ADD_X16, BR_X17), RULE_FORM_ENTRY);
@@ -110,7 +110,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_calls),
 		cmocka_unit_test(test_edges),
-		cmocka_unit_test(test_stubs),
+		cmocka_unit_test(test_plt_entries),
 		cmocka_unit_test(test_scan),
 	};
 

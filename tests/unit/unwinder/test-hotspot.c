@@ -71,7 +71,7 @@ static void test_names(void **state)
 		expect_name(&code, fake.compiled, "Main.run [java-c2]");
 		expect_name(&code, fake.compiled_end - 1, "Main.run [java-c2]");
 		expect_name(&code, fake.native, "java.util.HashMap.get [native]");
-		expect_name(&code, fake.stub, "_new_instance_Java [native]");
+		expect_name(&code, fake.runtime_code, "_new_instance_Java [native]");
 		expect_name(&code, fake.entry, "Interpreter [native]");
 		assert_true(code.places.interpreter.start == fake.interpreter);
 		assert_int_equal(code.places.n_heaps, 1);
@@ -101,7 +101,7 @@ static void test_compiled(void **state)
 	expect_rule(&code, fake.native + 8, RULE_SP, 4, 2);
 	expect_rule(&code, fake.native + 11, RULE_SP, 1, 0);
 	expect_rule(&code, fake.native + 12, RULE_SP, 4, 2);
-	expect_rule(&code, fake.stub + 20, RULE_SP, 6, 2);
+	expect_rule(&code, fake.runtime_code + 20, RULE_SP, 6, 2);
 	hotspot_code_deinit(&code);
 	(void)hotspot_free(vm);
 }
