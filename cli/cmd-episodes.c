@@ -214,7 +214,8 @@ static int delete_all(const char *folder, char *const *names, size_t n)
 
 		if (r < 0) {
 			log_error("episodes: %s: %s", names[i],
-				  r == -ENOENT || r == -EINVAL ? "no such episode" : strerror(-r));
+				  r == -ENOENT || r == -EINVAL ? "there is no episode of this name"
+							       : strerror(-r));
 			result = trace(r);
 		}
 	}

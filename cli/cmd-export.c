@@ -46,8 +46,7 @@ static const struct option_def defs[] = {
 	 .call = option_format,
 	 .choices = formats,
 	 AT(format),
-	 .help = "html, folded, pprof, systrace, str or bin (default: as the suffix of -o FILE "
-		 "says)"},
+	 .help = "html, folded, pprof, systrace, str or bin (default: by the suffix of -o FILE)"},
 	TEXT("output", 'o', "FILE", output,
 	     "write here; - is standard output (default: FILE with the format's suffix)"),
 	FLAG("collapse-recursion", 0, collapse,
@@ -177,7 +176,7 @@ static int export_one(const struct profile *profile, const struct export_command
 	return r < 0 ? trace(r) : 0;
 }
 
-/* The format whose suffix @output has, from 1; 0: none. */
+/* The format of @output's suffix, from 1; 0: none. */
 static uint32_t format_of_name(const char *output)
 {
 	size_t len = output ? strlen(output) : 0;

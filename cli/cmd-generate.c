@@ -113,7 +113,7 @@ static const struct fact files[] = {
 	{"$XDG_CACHE_HOME/perfwind, ~/.cache/perfwind",
 	 "a cache for later commands of the same user: names of the kernel's functions, inlined "
 	 "calls and lines of programs, limits that were printed (at most 64 MiB).  Root's is "
-	 "/var/cache/perfwind, unless XDG_CACHE_HOME names a folder of root.  It can be removed at "
+	 "/var/cache/perfwind, or XDG_CACHE_HOME if it is a folder of root.  It can be removed at "
 	 "any time; XDG_CACHE_HOME=/dev/null turns it off.",
 	 " record top import trace "},
 	{"perfwind.pftrace",

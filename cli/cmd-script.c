@@ -32,7 +32,7 @@ static const struct option_def foreign[] = {
 	TEXT("symbols", 'S', "FUNC", only.function, NULL),
 	IGNORED("force", 'f', NULL, NULL),
 	IGNORED("header", 0, NULL,
-		"a trace has no such header; `perfwind report` prints its facts"),
+		"a trace has no header of this kind; `perfwind report` prints its facts"),
 	IGNORED("fields", 'F', "LIST",
 		"the fields are comm, pid, tid, cpu, time, period, event, ip, sym, dso"),
 	REFUSED("script", 's', "FILE",

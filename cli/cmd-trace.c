@@ -65,7 +65,8 @@ static const struct option_def defs[] = {
 	TEXT("start", 0, "NAME", start,
 	     "start the trace with this unique_session_name and deferred_start"),
 	TEXT("stop", 0, "NAME", stop,
-	     "end the trace whose config has this unique_session_name, and wait for its file"),
+	     "end the trace that has this unique_session_name in its config, and wait for its "
+	     "file"),
 	TEXT("dump", 0, "FILE", dump,
 	     "print a trace as text, one packet a paragraph; -: standard input"),
 	OPTION_DAEMON(struct trace_args, ask, "record"),

@@ -137,7 +137,7 @@ static void judge_others(const struct doctor_facts *d, struct doctor_finding *f)
 	if (d->cap_ptrace) {
 		f->state = DOCTOR_PARTLY;
 		say_gate(f, GATE_PROTECTED, 0, 0);
-		SAY(cost, "stacks of such processes may lack frames");
+		SAY(cost, "stacks of these processes may lack frames");
 		return;
 	}
 	f->state = DOCTOR_SHUT;

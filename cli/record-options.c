@@ -625,7 +625,7 @@ static int find_processes(struct record_args *args)
 		(void)snprintf(path, sizeof(path), "/proc/%u/status", args->tids[i]);
 		if (read_file(path, 65536, &status, NULL) < 0 ||
 		    !(line = strstr(status, "\nTgid:"))) {
-			log_error("record: -t %u: there is no such thread", args->tids[i]);
+			log_error("record: -t %u: there is no thread with this id", args->tids[i]);
 			return -EINVAL;
 		}
 		args->pids[args->n_pids++] = (uint32_t)strtoul(line + 6, NULL, 10);

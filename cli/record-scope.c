@@ -24,7 +24,7 @@ static int find_user(const char *user, uint32_t *ret_uid)
 	}
 	entry = getpwnam(user);
 	if (!entry) {
-		log_error("record: -u %.64s: there is no such user", user);
+		log_error("record: -u %.64s: there is no user of this name", user);
 		return fail(-EINVAL);
 	}
 	*ret_uid = entry->pw_uid;

@@ -126,7 +126,7 @@ static int add_processes(struct stat_targets *t, const struct stat_scope *scope,
 		int r = add_process(t, scope, places, pids[i]);
 
 		if (r == -ESRCH && named)
-			log_error("stat: -p %u: there is no such process", pids[i]);
+			log_error("stat: -p %u: there is no process with this id", pids[i]);
 		if (r < 0 && (r != -ESRCH || named))
 			return r;
 	}
@@ -141,7 +141,7 @@ static int add_threads(struct stat_targets *t, const struct stat_scope *scope,
 		int r = procfs_status("", scope->tids[i], &status);
 
 		if (r < 0) {
-			log_error("stat: -t %u: there is no such thread", scope->tids[i]);
+			log_error("stat: -t %u: there is no thread with this id", scope->tids[i]);
 			return fail(-ESRCH);
 		}
 		r = add_thread(t, scope, places, status.pid, scope->tids[i]);
@@ -193,7 +193,8 @@ static int add_cgroups(struct stat_targets *t, const struct stat_scope *scope,
 		}
 		target.cgroup_fd = open_cgroup(path);
 		if (target.cgroup_fd < 0) {
-			log_error("stat: -G %.256s: there is no such cgroup (`systemd-cgls` lists "
+			log_error("stat: -G %.256s: there is no cgroup of this name "
+				  "(`systemd-cgls` lists "
 				  "the cgroups)",
 				  path);
 			return fail(-EINVAL);

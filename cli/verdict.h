@@ -53,16 +53,16 @@ uint64_t verdict_unwritten(const struct session_summary *summary, const struct s
 	"path, build_id, and the number of\n               samples with these frames"
 
 /* Behind these of import. */
-#define VERDICT_JSON_IMPORT                                                            \
-	VERDICT_JSON                                                                   \
-	"\n"                                                                           \
-	"damage         what the file has and the trace has not, or not proved\n"      \
-	"  bytes_not_read, bad_records\n"                                              \
-	"               behind damage, and records left out because of it\n"           \
-	"  unproved_modules\n"                                                         \
-	"               files taken by path: no build id and no inode says that they " \
-	"ran\n"                                                                        \
-	"  unread_modules\n"                                                           \
+#define VERDICT_JSON_IMPORT                                                         \
+	VERDICT_JSON                                                                \
+	"\n"                                                                        \
+	"damage         what the file has and the trace has not, or not proved\n"   \
+	"  bytes_not_read, bad_records\n"                                           \
+	"               behind damage, and records left out because of it\n"        \
+	"  unproved_modules\n"                                                      \
+	"               files taken by path: no build id and no inode proves they " \
+	"ran\n"                                                                     \
+	"  unread_modules\n"                                                        \
 	"               files that are gone, or that another stands for today"
 
 void verdict_print(const struct verdict *verdict, FILE *out);

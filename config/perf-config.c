@@ -402,7 +402,7 @@ static int set_events(struct perf_config_job *job)
 	int r;
 
 	if (m->n_followers > PERF_MAX_FOLLOWERS)
-		return refuse_field(job, -EINVAL, "followers", "%zu of them: at most %d",
+		return refuse_field(job, -EINVAL, "followers", "%zu given, at most %d are possible",
 				    m->n_followers, PERF_MAX_FOLLOWERS);
 	r = set_event(job, &e);
 	for (size_t i = 0; r >= 0 && i < m->n_followers; i++) {

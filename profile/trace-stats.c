@@ -30,20 +30,20 @@ static const struct trace_stat_words words[TRACE_STAT_COUNT] = {
 		 "perf_event_config.max_enqueued_footprint_kb"},
 	[STAT_packet_skipped_seq_needs_incremental_state_invalid] =
 		{"packets that cannot be read, because data that they refer to was lost",
-		 "incremental_state_config.clear_period_ms (5000, say), or a larger "
+		 "incremental_state_config.clear_period_ms (for example 5000), or a larger "
 		 "buffers.size_kb"},
 	[STAT_interned_data_skipped_incremental_state_invalid] =
 		{"names and stacks that cannot be used, because their packets were lost",
-		 "incremental_state_config.clear_period_ms (5000, say), or a larger "
+		 "incremental_state_config.clear_period_ms (for example 5000), or a larger "
 		 "buffers.size_kb"},
-	[STAT_stackprofile_empty_callstack] = {"samples whose stack has no frame", NULL},
+	[STAT_stackprofile_empty_callstack] = {"samples with a stack of no frames", NULL},
 	[STAT_stackprofile_invalid_string_id] = {"a name is referred to that is not in the trace",
 						 NULL},
 	[STAT_stackprofile_invalid_mapping_id] =
 		{"a mapping is referred to that is not in the trace", NULL},
 	[STAT_stackprofile_invalid_frame_id] = {"a frame is referred to that is not in the trace",
 						NULL},
-	[STAT_stackprofile_invalid_callstack_id] = {"samples whose stack is not in the trace",
+	[STAT_stackprofile_invalid_callstack_id] = {"samples with a stack that is not in the trace",
 						    NULL},
 	[STAT_clock_sync_failure_unknown_source_clock] =
 		{"times of a clock that is in no clock snapshot of the trace",
@@ -70,7 +70,7 @@ static const struct trace_stat_words words[TRACE_STAT_COUNT] = {
 	[STAT_traced_buf_incremental_sequences_dropped] =
 		{"data sources of which nothing can be read, because what their packets refer to "
 		 "was lost",
-		 "incremental_state_config.clear_period_ms (5000, say), or a larger "
+		 "incremental_state_config.clear_period_ms (for example 5000), or a larger "
 		 "buffers.size_kb"},
 	[STAT_traced_buf_data_loss_read_gap] = {"of the holes: found while reading", NULL},
 	[STAT_traced_buf_data_loss_chunk_corrupted] =
@@ -102,7 +102,7 @@ static const struct trace_stat_words words[TRACE_STAT_COUNT] = {
 		 "a larger buffers.size_kb, or write_into_file with a shorter "
 		 "file_write_period_ms"},
 	[STAT_traced_buf_bytes_overwritten] =
-		{"bytes of them: no loss, a RING_BUFFER keeps the newest data",
+		{"bytes of these chunks: no loss, a RING_BUFFER keeps the newest data",
 		 "a larger buffers.size_kb keeps more"},
 	[STAT_traced_final_flush_failed] =
 		{"the data sources did not hand over everything before the end",

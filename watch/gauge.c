@@ -543,7 +543,7 @@ static int open_kind(struct gauge *g, char *error, size_t error_size)
 	if (r < 0)
 		(void)snprintf(error, error_size, "%s cannot be read: %s%s", watch_when_names[when],
 			       strerror(-r),
-			       when == WATCH_CGROUP_CPU ? " (is there such a cgroup?)"
+			       when == WATCH_CGROUP_CPU ? " (is there a cgroup of this name?)"
 			       : r == -EOPNOTSUPP	? " (the kernel was booted without psi=1)"
 							: "");
 	return r < 0 ? trace(r) : 0;

@@ -317,7 +317,7 @@ static int check_pid(const struct recording *rec, uint32_t pid, char *error, siz
 	if (in_user_namespace(pid))
 		return denied(error, size,
 			      "process %u is in a user namespace (a rootless container?), and the "
-			      "daemon cannot see who created it: if you did, record it with your "
+			      "daemon cannot see its owner: if you own it, record it with your "
 			      "own privileges (--no-daemon); otherwise only root and members of a "
 			      "group in all-groups (/etc/perfwind.conf: %s) may",
 			      pid, groups);

@@ -122,7 +122,7 @@ one=$(ls /proc/$threads/task | tail -n 1)
 verdict thread 0 'samples? in' record -t $one -d 0.5 -o thread.pftrace
 says thread-alone 0 "^ *100\.00 .*\b$one\b" report --by thread thread.pftrace
 kill $threads
-verdict no-thread 2 'there is no such thread' record -t 4194304 -d 0.1
+verdict no-thread 2 'there is no thread with this id' record -t 4194304 -d 0.1
 if is_root; then
 	says machine 0 'samples? in' record -a -g -o all.pftrace -- sleep 0.3
 	# Of one cgroup.
@@ -172,7 +172,7 @@ assert cycles["state"] in ("counted", "not supported"), out
 ' "$PERFWIND"
 if is_root; then
 	says stat-all 0 '^ *CPU0 +[0-9.]+ ms +cpu-clock' stat -a -A -e cpu-clock -- sleep 0.2
-	says stat-cgroup 2 'there is no such cgroup' stat -G no-such-cgroup -d 0.1
+	says stat-cgroup 2 'there is no cgroup of this name' stat -G no-such-cgroup -d 0.1
 	says stat-processes 0 "recursion-$target +[0-9.]+ ms" stat -a --by process -e task-clock -d 0.3
 fi
 exact stat-csv 0 stat --csv -e page-faults:u,minor-faults:u -- true <<<"N,,page-faults:u,N,,

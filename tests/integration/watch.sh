@@ -112,4 +112,4 @@ check event-position eval '! "$PERFWIND" watch -c "$TMP/marks.rules" -d "$TMP/ep
 check event-nearest grep -q 'marks.rules:3:9: rule x: .*page-faults' "$TMP/marks.err"
 
 mkdir "$TMP/episodes/new/other"
-check only-episodes [ "$("$PERFWIND" episodes -d "$TMP/episodes/new" delete other ../new 2>&1 | grep -c 'no such episode')" = 2 ]
+check only-episodes [ "$("$PERFWIND" episodes -d "$TMP/episodes/new" delete other ../new 2>&1 | grep -c 'there is no episode of this name')" = 2 ]

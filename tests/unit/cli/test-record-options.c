@@ -138,7 +138,7 @@ static void test_options_of_perf(void **state)
 	noted(GIVEN("-s", "-a"), "--stat: threads are always recorded apart");
 	noted(GIVEN("-i", "true"), "--no-inherit: children of a command are always recorded");
 	bad(GIVEN("-t", "x"), "'x' is not one");
-	bad(GIVEN("-t", "2147483647"), "there is no such thread");
+	bad(GIVEN("-t", "2147483647"), "there is no thread with this id");
 	bad(GIVEN("-b", "-a"), "branch records are not recorded");
 	good(GIVEN("-a", "--switch-output"));
 	assert_true(args.switch_output && !args.switch_ns && args.flight_bytes);

@@ -407,7 +407,7 @@ static void test_followers(void **state)
 	assert_int_equal(c->specs[4].config, PERF_COUNT_SW_CPU_CLOCK); /* nothing given */
 	assert_refused("followers { } followers { } followers { } followers { } followers { } "
 		       "followers { } followers { } followers { }",
-		       "followers: 8 of them: at most 7");
+		       "followers: 8 given, at most 7 are possible");
 }
 
 static void assert_excludes(const struct perf_spec *spec, bool user, bool kernel, bool hv)

@@ -164,7 +164,7 @@ static void test_cgroup(void **state)
 	(void)gauge_free(g);
 	strcpy(rule.cgroup, "none");
 	assert_int_equal(gauge_new(&rule, root, NULL, &g, error, sizeof(error)), -ENOENT);
-	assert_non_null(strstr(error, "is there such a cgroup?"));
+	assert_non_null(strstr(error, "is there a cgroup of this name?"));
 }
 
 /* A command that takes half a second, and one that does not end. */
