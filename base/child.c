@@ -71,7 +71,7 @@ size_t child_left(const char *name)
 	return n;
 }
 
-/* None of our descriptors stays open in it: an output file, a pipe whose reader waits for its end,
+/* None of our descriptors stays open in it: an output file, a pipe where a reader waits for the end,
  * the events of a recording. */
 static void keep_only(const int keep[static CHILD_KEPT])
 {

@@ -34,9 +34,9 @@ struct helper {
 	size_t answer_len, partner_len;
 };
 
-enum said { ANSWER = 1, QUESTION };
+enum head_kind { ANSWER = 1, QUESTION };
 struct head {
-	uint64_t said;
+	uint64_t kind;
 	uint64_t len, partner_len; /* of an answer */
 };
 
@@ -81,7 +81,7 @@ static bool serve_one(const struct start *s, void *kept, uint8_t *request)
 		.partner = s->partner,
 	};
 	ssize_t n = receive(s->fd, request, HELPER_REQUEST_MAX, &call.fd, 0);
-	struct head head = {.said = ANSWER};
+	struct head head = {.kind = ANSWER};
 	int r;
 
 	if (n <= 0)
@@ -137,12 +137,12 @@ int helper_partner_receive(struct helper_call *call, void *question, size_t room
 		return lose(call);
 	memcpy(&head, bytes, sizeof(head));
 	n -= (ssize_t)sizeof(head);
-	if (head.said == QUESTION && (size_t)n <= room) {
+	if (head.kind == QUESTION && (size_t)n <= room) {
 		memcpy(question, bytes + sizeof(head), (size_t)n);
 		*ret_len = (size_t)n;
 		return HELPER_ASKED;
 	}
-	if (head.said != ANSWER)
+	if (head.kind != ANSWER)
 		return lose(call);
 	call->partner_len = head.len;
 	return 0;
@@ -151,7 +151,7 @@ int helper_partner_receive(struct helper_call *call, void *question, size_t room
 int helper_send_back(struct helper_call *call, const void *word, size_t len)
 {
 	uint8_t bytes[sizeof(struct head) + HELPER_REQUEST_MAX];
-	const struct head head = {.said = QUESTION};
+	const struct head head = {.kind = QUESTION};
 
 	if (len > HELPER_REQUEST_MAX)
 		return fail(-EMSGSIZE);
@@ -176,7 +176,7 @@ ssize_t helper_ask_back(struct helper_call *call, const void *question, size_t l
 
 /* ---- the asker ---- */
 
-/* Address space only, unless the kernel does not overcommit: then a smaller window has to suffice.
+/* Address space only; where the kernel does not overcommit, a smaller window has to suffice.
  */
 static int make_window(struct window *w, size_t room)
 {

@@ -44,7 +44,7 @@ enum {
 struct helper_call {
 	const uint8_t *request;
 	size_t request_len;
-	int fd; /* that came with the request, -1: none; closed after, unless taken */
+	int fd; /* that came with the request, -1: none; closed after if it was not taken */
 	uint8_t *answer;
 	size_t room, answer_len;
 	int answer_fd;		/* sent with the answer, -1: none; closed afterwards */

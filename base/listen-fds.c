@@ -72,7 +72,7 @@ static int find_android(const char *name, int *ret_fd)
 		return LISTEN_FDS_NONE;
 	if (parse_u64(value, 10, INT32_MAX, &fd) < 0 || fd < FIRST)
 		return fail(-EINVAL);
-	/* Only bound, unless the .rc has stream+listen. A connected socket, or one without a name,
+	/* Only bound where the .rc does not have stream+listen. A connected socket, or one without a name,
 	 * cannot listen. */
 	if (option_is((int)fd, SO_ACCEPTCONN, 0) && listen((int)fd, BACKLOG) < 0)
 		return fail(-EINVAL);
@@ -115,7 +115,7 @@ int listen_fds_find(const char *name, int *ret_fd)
 	return r == LISTEN_FDS_NONE ? find_android(name, ret_fd) : r;
 }
 
-/* Removes a socket whose listener is gone: connecting to it is refused. */
+/* Removes a socket without a listener: connecting to it is refused. */
 static int make_room(const struct sockaddr_un *at)
 {
 	_cleanup_(fd_closep) int fd =

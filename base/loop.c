@@ -1,5 +1,5 @@
 /* loop.c - see loop.h.
- * A callback may remove sources whose events are already fetched: loop_remove() clears them from
+ * A callback may remove sources of events that are already fetched: loop_remove() clears them from
  * the batch, so that no callback runs on a freed source. */
 #include <errno.h>
 #include <sys/timerfd.h>

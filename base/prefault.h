@@ -6,7 +6,7 @@
 
 #include "base/util.h"
 
-/* Before other threads are made: all of them allocate from one heap, which keeps what is freed; large allocations
+/* Before other threads are made: all threads allocate from one heap, which keeps what is freed; large allocations
  * (512 KiB) have pages of their own. */
 void prefault_one_heap(void);
 /* Touches @bytes more of that heap, for allocations later, and writes to all pages of the heap, data, the libraries' data and the

@@ -22,7 +22,7 @@ void shared_counts_forget(struct shared_counts *counts, size_t slot);
 /* Additions since shared_counts_want(), and @origin of the last one (0: none). */
 uint64_t shared_counts_read(const struct shared_counts *counts, size_t slot, uint32_t *ret_origin);
 
-/* Consumes @fd, an inherited descriptor.  -EINVAL: it is not such memory. */
+/* Consumes @fd, an inherited descriptor.  -EINVAL: it is not memory of this kind. */
 int shared_counts_take(int fd, struct shared_counts **ret_counts);
 /* Adds one to each slot of this name; @origin: a process, for example. */
 void shared_counts_add(struct shared_counts *counts, const char *name, size_t len, uint32_t origin);

@@ -86,7 +86,7 @@ bool table_remove(struct table *t, uint64_t key)
 	if (!t->slots[hole].used)
 		return false;
 	t->n_used--;
-	/* Shift back each later entry of the run whose home is not between the hole and it. */
+	/* Shift back each later entry of the run if its home is not between the hole and it. */
 	for (i = (hole + 1) & (t->n_slots - 1); t->slots[i].used; i = (i + 1) & (t->n_slots - 1)) {
 		size_t home = hash_u64(t->slots[i].key ^ t->seed) & (t->n_slots - 1);
 

@@ -87,7 +87,7 @@ struct record {
 };
 
 /* The line that goes with a failure which was not reported yet. */
-static int said(const char *what, int r)
+static int report_failure(const char *what, int r)
 {
 	log_error("%s: %s", what, strerror(-r));
 	return r;
@@ -386,7 +386,7 @@ static int choose_event(struct record *rec)
 		return -EINVAL;
 	}
 	rec->specs[0].filter = strdup(rec->args.filter);
-	return rec->specs[0].filter ? 0 : said("--filter", fail(-ENOMEM));
+	return rec->specs[0].filter ? 0 : report_failure("--filter", fail(-ENOMEM));
 }
 
 /* ---- running ---- */
@@ -475,9 +475,9 @@ static int watch(struct record *rec)
 	int r = job_watch(&rec->job, &rec->loop, stop, rec);
 
 	if (r < 0)
-		return said("signals", r);
+		return report_failure("signals", r);
 	r = loop_timer_add(&rec->loop, &rec->live, live, live, live_tick);
-	return r < 0 ? said("a timer", r) : 0;
+	return r < 0 ? report_failure("a timer", r) : 0;
 }
 
 static int make_consent(struct record *rec)
@@ -550,7 +550,7 @@ static int open_session(struct record *rec)
 	int r = make_consent(rec);
 
 	if (r < 0)
-		return said("cannot record", r);
+		return report_failure("cannot record", r);
 	so.consent = rec->consent;
 	set_waits(&rec->args, &so, rec->waits_note);
 	r = session_new(&so, rec->sink, &rec->loop, &rec->session, rec->own.lacks,
@@ -576,18 +576,18 @@ static int start(struct record *rec)
 	if (r >= 0)
 		r = more_start(&rec->more);
 	if (r < 0)
-		return late_sink_report(rec->sink) ? r : said(rec->args.output, r);
+		return late_sink_report(rec->sink) ? r : report_failure(rec->args.output, r);
 	if (rec->flight) {
 		r = flight_begin(rec->flight);
 		if (r < 0)
-			return said("the flight recorder", r);
+			return report_failure("the flight recorder", r);
 	}
 	rights_settle_session(rec->flight, has_probe(rec));
 	if (rec->args.duration > 0) {
 		r = loop_timer_add(&rec->loop, &rec->end, (uint64_t)(rec->args.duration * 1e9), 0,
 				   end_tick);
 		if (r < 0)
-			return said("the timer of --duration", r);
+			return report_failure("the timer of --duration", r);
 	}
 	return rec->args.delay_ms > 0 ? 0 : job_go(&rec->job);
 }
@@ -656,7 +656,7 @@ static int wait_delay(struct record *rec)
 		r = loop_run_once(&rec->loop, -1);
 	loop_timer_remove(&rec->loop, &rec->delay);
 	if (r < 0)
-		return said("--delay", r);
+		return report_failure("--delay", r);
 	if (r > 0)
 		return -ECHILD;
 	if (rec->delayed)
@@ -719,7 +719,7 @@ static int make_at_sample(struct record *rec)
 	r = at_sample_new(&o, &rec->at_sample, why, sizeof(why));
 	if (*why)
 		log_verbose("%s", why);
-	return r < 0 ? said("cannot record", r) : 0;
+	return r < 0 ? report_failure("cannot record", r) : 0;
 }
 
 /* All up to the session, the command held back.  A failure was reported.  > 0: OWN_ASK and so on. */
@@ -733,7 +733,7 @@ static int prepare(struct record *rec)
 	if (r >= 0)
 		r = open_output(rec);
 	if (r < 0)
-		return said("cannot record", r);
+		return report_failure("cannot record", r);
 	if (rec->args.perf_data)
 		r = raw_open(rec->args.perf_data, rec->n_specs, &rec->raw);
 	if (r < 0)
@@ -744,11 +744,11 @@ static int prepare(struct record *rec)
 		return r;
 	r = job_hold(&rec->job);
 	if (r < 0)
-		return said("cannot fork", r);
+		return report_failure("cannot fork", r);
 	rec->command_pid = (uint32_t)rec->job.spawn.pid;
 	if (rec->marks.rings && rec->command_pid &&
 	    mark_rings_allow(rec->marks.rings, rec->command_pid) < 0)
-		return said("--marks", -ENOMEM);
+		return report_failure("--marks", -ENOMEM);
 	r = watch(rec);
 	if (r >= 0 && rec->flight)
 		r = flight_watch(rec->flight, &rec->loop, flush, rec);
@@ -802,7 +802,7 @@ static int record_in_own_session(struct record *rec)
 
 	own_session_sure(&rec->own);
 	if (r < 0) {
-		(void)said("signals", r);
+		(void)report_failure("signals", r);
 		return 1;
 	}
 	r = start(rec);
@@ -811,7 +811,7 @@ static int record_in_own_session(struct record *rec)
 	r = run(rec);
 	if (r < 0) {
 		/* The loop itself is broken: the session cannot be drained. */
-		(void)said("cannot wait for events", r);
+		(void)report_failure("cannot wait for events", r);
 		job_await(&rec->job, "cannot wait for events");
 		return job_exit_status(&rec->job, true);
 	}
@@ -833,7 +833,7 @@ static int record_all(struct record *rec)
 	if (rec->args.cpus) {
 		r = perf_parse_cpu_list(rec->args.cpus, &rec->cpus, &rec->n_cpus);
 		if (r == -ENOMEM) {
-			(void)said("--cpu", r);
+			(void)report_failure("--cpu", r);
 			return 1;
 		}
 		if (r < 0) {
@@ -869,7 +869,7 @@ static int record_main(int argc, char **argv)
 	int n, r;
 
 	if (!rec) {
-		(void)said("cannot record", fail(-ENOMEM));
+		(void)report_failure("cannot record", fail(-ENOMEM));
 		return 1;
 	}
 	rec->args.frequency = rec->args.period = UINT64_MAX;

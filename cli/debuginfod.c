@@ -134,7 +134,7 @@ static void confine(const char *folder, unsigned seconds, int report)
 	(void)unsetenv("DEBUGINFOD_VERBOSE");
 }
 
-static bool say(int report, char what)
+static bool answer(int report, char what)
 {
 	return write(report, &what, 1) == 1;
 }
@@ -145,7 +145,7 @@ static void fetch_all(const struct uw_build_id *ids, size_t n, int report)
 	uint64_t bytes = 0;
 
 	if (!open_library(&lib)) {
-		(void)say(report, NO_LIBRARY);
+		(void)answer(report, NO_LIBRARY);
 		return;
 	}
 	for (size_t i = 0; i < n && bytes < ALL_BYTES_MAX; i++) {
@@ -156,7 +156,7 @@ static void fetch_all(const struct uw_build_id *ids, size_t n, int report)
 		if (fd >= 0 && fstat(fd, &st) == 0)
 			bytes += (uint64_t)st.st_size;
 		free(path);
-		if (!say(report, fd >= 0 ? FOUND : NOT_FOUND))
+		if (!answer(report, fd >= 0 ? FOUND : NOT_FOUND))
 			return;
 		(void)fd_close(fd);
 	}

@@ -6,16 +6,16 @@
 #include "cli/diagnosis.h"
 #include "perf/gate.h"
 
-#define SAY(member, ...) (void)snprintf(f->member, sizeof(f->member), __VA_ARGS__)
+#define SET(member, ...) (void)snprintf(f->member, sizeof(f->member), __VA_ARGS__)
 
 /* A row of the table that recordings use too. */
-static void say_gate(struct doctor_finding *f, enum gate_row row, int64_t value, int64_t limit)
+static void set_gate(struct doctor_finding *f, enum gate_row row, int64_t value, int64_t limit)
 {
 	struct gate_text text;
 
 	text = gate_text(row, value, limit);
-	SAY(what, "%s", text.cause);
-	SAY(hint, "%s", text.hint);
+	SET(what, "%s", text.cause);
+	SET(hint, "%s", text.hint);
 }
 
 static bool by_own_privileges(const struct doctor_facts *d)
@@ -48,9 +48,9 @@ static bool no_events(const struct doctor_facts *d, struct doctor_finding *f)
 	if (d->own_user == 0)
 		return false;
 	f->state = DOCTOR_SHUT;
-	SAY(what, "unknown while perf_event_open is refused");
-	SAY(cost, "see own-programs");
-	SAY(hint, "see own-programs, then run perfwind doctor again");
+	SET(what, "unknown while perf_event_open is refused");
+	SET(cost, "see own-programs");
+	SET(hint, "see own-programs, then run perfwind doctor again");
 	return true;
 }
 
@@ -59,7 +59,7 @@ static bool judge_own_rings(const struct doctor_facts *d, struct doctor_finding 
 	if (d->ring_bytes)
 		return false;
 	f->state = DOCTOR_SHUT;
-	say_gate(f, GATE_NO_RINGS, 0, 0);
+	set_gate(f, GATE_NO_RINGS, 0, 0);
 	return true;
 }
 
@@ -67,27 +67,27 @@ static void judge_own_programs(const struct doctor_facts *d, struct doctor_findi
 {
 	if (by_own_privileges(d)) {
 		if (d->cap_perfmon)
-			SAY(what, "your own programs can be sampled (CAP_PERFMON)");
+			SET(what, "your own programs can be sampled (CAP_PERFMON)");
 		else
-			SAY(what,
+			SET(what,
 			    "your own programs can be sampled (kernel.perf_event_paranoid = %d)",
 			    d->paranoid);
 		return;
 	}
 	f->state = doctor_by_daemon(d) ? DOCTOR_PARTLY : DOCTOR_SHUT;
-	SAY(cost, doctor_by_daemon(d) ? "the daemon records, within its limits for you (see daemon)"
+	SET(cost, doctor_by_daemon(d) ? "the daemon records, within its limits for you (see daemon)"
 				      : "perfwind cannot record");
 	if (d->own_user == 0 && judge_own_rings(d, f))
 		return;
 	if (d->paranoid == INT_MAX)
-		say_gate(f, GATE_NO_PERF_EVENTS, 0, 0);
+		set_gate(f, GATE_NO_PERF_EVENTS, 0, 0);
 	else if (is_filtered(d))
-		say_gate(f, GATE_FILTER, 0, 0);
+		set_gate(f, GATE_FILTER, 0, 0);
 	else if (d->paranoid > 2 && !d->cap_admin)
 		/* of Debian, Ubuntu, Android: at 3 and more they ask for CAP_SYS_ADMIN */
-		say_gate(f, d->cap_perfmon ? GATE_CLOSED_PERFMON : GATE_CLOSED, d->paranoid, 0);
+		set_gate(f, d->cap_perfmon ? GATE_CLOSED_PERFMON : GATE_CLOSED, d->paranoid, 0);
 	else
-		say_gate(f, GATE_MODULE, 0, 0);
+		set_gate(f, GATE_MODULE, 0, 0);
 }
 
 /* Not perf_event_paranoid's doing at @level. */
@@ -99,50 +99,50 @@ static bool is_module(const struct doctor_facts *d, int level)
 static void judge_kernel(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	if (d->own_kernel == 0) {
-		SAY(what, "the time your programs spend in the kernel can be sampled");
+		SET(what, "the time your programs spend in the kernel can be sampled");
 		return;
 	}
 	if (no_events(d, f))
 		return;
 	f->state = DOCTOR_SHUT;
-	SAY(cost, "system calls and page faults of your programs are not seen (--user-only)");
-	say_gate(f, is_module(d, 1) ? GATE_KERNEL_MODULE : GATE_KERNEL, d->paranoid, 0);
+	SET(cost, "system calls and page faults of your programs are not seen (--user-only)");
+	set_gate(f, is_module(d, 1) ? GATE_KERNEL_MODULE : GATE_KERNEL, d->paranoid, 0);
 }
 
 static void judge_machine(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	if (d->machine == 0 && d->pid_namespace) {
 		f->state = DOCTOR_PARTLY;
-		say_gate(f, GATE_PID_NAMESPACE, 0, 0);
-		SAY(cost, "-a cannot distinguish processes outside from the idle task");
+		set_gate(f, GATE_PID_NAMESPACE, 0, 0);
+		SET(cost, "-a cannot distinguish processes outside from the idle task");
 		return;
 	}
 	if (d->machine == 0) {
-		SAY(what, "the whole machine can be sampled (-a)");
+		SET(what, "the whole machine can be sampled (-a)");
 		return;
 	}
 	if (no_events(d, f))
 		return;
 	f->state = DOCTOR_SHUT;
-	SAY(cost, "-a is refused; your own programs do not need it");
-	say_gate(f, is_module(d, 0) ? GATE_MACHINE_MODULE : GATE_MACHINE, d->paranoid, 0);
+	SET(cost, "-a is refused; your own programs do not need it");
+	set_gate(f, is_module(d, 0) ? GATE_MACHINE_MODULE : GATE_MACHINE, d->paranoid, 0);
 }
 
 static void judge_others(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	if (d->cap_ptrace && d->first_process == 0) {
-		SAY(what, "processes of all users can be sampled and read (CAP_SYS_PTRACE)");
+		SET(what, "processes of all users can be sampled and read (CAP_SYS_PTRACE)");
 		return;
 	}
 	if (d->cap_ptrace) {
 		f->state = DOCTOR_PARTLY;
-		say_gate(f, GATE_PROTECTED, 0, 0);
-		SAY(cost, "stacks of these processes may lack frames");
+		set_gate(f, GATE_PROTECTED, 0, 0);
+		SET(cost, "stacks of these processes may lack frames");
 		return;
 	}
 	f->state = DOCTOR_SHUT;
-	say_gate(f, GATE_OTHERS, 0, 0);
-	SAY(cost, d->cap_perfmon ? "Linux before 6.15 shows no stacks of processes that run "
+	set_gate(f, GATE_OTHERS, 0, 0);
+	SET(cost, d->cap_perfmon ? "Linux before 6.15 shows no stacks of processes that run "
 				   "already, except with their consent (perfwind run)"
 				 : "-p of another user's process is refused");
 }
@@ -150,34 +150,34 @@ static void judge_others(const struct doctor_facts *d, struct doctor_finding *f)
 static void judge_hardware(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	if (d->cycles == 0) {
-		SAY(what, "hardware counters are available: cycles is the default event");
+		SET(what, "hardware counters are available: cycles is the default event");
 		return;
 	}
 	if (no_events(d, f))
 		return;
 	f->state = DOCTOR_PARTLY;
-	SAY(cost,
+	SET(cost,
 	    "perfwind samples by cpu-clock, a timer: code with interrupts off is sampled late");
 	if (d->cycles == -ENOENT || d->cycles == -EOPNOTSUPP || d->cycles == -ENODEV) {
-		say_gate(f, GATE_CYCLES, 0, 0);
+		set_gate(f, GATE_CYCLES, 0, 0);
 	} else {
-		SAY(what, "hardware counters are refused: %s", strerror(-d->cycles));
-		SAY(hint, "sudo perfwind record ...");
+		SET(what, "hardware counters are refused: %s", strerror(-d->cycles));
+		SET(hint, "sudo perfwind record ...");
 	}
 }
 
 static void judge_tracepoints(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	if (d->tracepoints == 0) {
-		SAY(what, "tracepoints can be sampled (-e sched:sched_switch)");
+		SET(what, "tracepoints can be sampled (-e sched:sched_switch)");
 		return;
 	}
 	f->state = DOCTOR_SHUT;
-	SAY(cost, "-e GROUP:NAME is refused");
+	SET(cost, "-e GROUP:NAME is refused");
 	if (d->tracepoints == -ENOENT) {
-		say_gate(f, GATE_TRACEFS_MOUNT, 0, 0);
+		set_gate(f, GATE_TRACEFS_MOUNT, 0, 0);
 	} else if (!no_events(d, f)) {
-		say_gate(f, GATE_TRACEFS, 0, 0);
+		set_gate(f, GATE_TRACEFS, 0, 0);
 	}
 }
 
@@ -186,14 +186,14 @@ static void judge_kernel_names(const struct doctor_facts *d, struct doctor_findi
 	struct gate_text text;
 
 	if (d->kernel_addresses) {
-		SAY(what, "kernel functions have names (/proc/kallsyms shows addresses)");
+		SET(what, "kernel functions have names (/proc/kallsyms shows addresses)");
 		return;
 	}
 	f->state = DOCTOR_SHUT;
-	SAY(cost, "kernel frames are in the trace without names");
+	SET(cost, "kernel frames are in the trace without names");
 	text = gate_kernel_names(d->kptr_restrict, d->paranoid, d->cap_syslog);
-	SAY(what, "%s", text.cause);
-	SAY(hint, "%s", text.hint);
+	SET(what, "%s", text.cause);
+	SET(hint, "%s", text.hint);
 }
 
 static void judge_capabilities(const struct doctor_facts *d, struct doctor_finding *f)
@@ -213,14 +213,14 @@ static void judge_capabilities(const struct doctor_facts *d, struct doctor_findi
 
 		(void)snprintf(to + len, sizeof(has) - len, " %s", caps[i].name);
 	}
-	SAY(what, "held:%s; not held:%s", *has ? has : " none", *lacks ? lacks : " none");
+	SET(what, "held:%s; not held:%s", *has ? has : " none", *lacks ? lacks : " none");
 	if (!*lacks)
 		return;
 	f->state = *has ? DOCTOR_PARTLY : DOCTOR_SHUT;
 	if (d->user_namespace)
-		SAY(what, "capabilities of a user namespace do not count for the machine");
-	SAY(cost, "you have the access of an ordinary user, as the settings above allow");
-	SAY(hint, d->user_namespace ? "run perfwind outside of the user namespace"
+		SET(what, "capabilities of a user namespace do not count for the machine");
+	SET(cost, "you have the access of an ordinary user, as the settings above allow");
+	SET(hint, d->user_namespace ? "run perfwind outside of the user namespace"
 				    : "sudo perfwind record ...");
 }
 
@@ -228,32 +228,32 @@ static void judge_seccomp(const struct doctor_facts *d, struct doctor_finding *f
 {
 	if (is_filtered(d)) {
 		f->state = DOCTOR_SHUT;
-		say_gate(f, GATE_FILTER, 0, 0);
-		SAY(cost, "perfwind cannot record inside this filter");
+		set_gate(f, GATE_FILTER, 0, 0);
+		SET(cost, "perfwind cannot record inside this filter");
 		return;
 	}
-	SAY(what, d->seccomp ? "a filter of system calls is active and allows perf_event_open"
+	SET(what, d->seccomp ? "a filter of system calls is active and allows perf_event_open"
 			     : "no filter of system calls");
 }
 
 static void judge_ptrace(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	if (d->ptrace_scope <= 0 || (d->cap_ptrace && d->ptrace_scope < 3)) {
-		SAY(what, "memory of %s can be read%s%s",
+		SET(what, "memory of %s can be read%s%s",
 		    d->cap_ptrace ? "all processes" : "your own processes",
 		    d->cap_ptrace && d->first_process ? ", except protected ones (see others)" : "",
 		    d->ptrace_scope < 0 ? "" : " (kernel.yama.ptrace_scope)");
 		return;
 	}
 	f->state = d->ptrace_scope == 1 ? DOCTOR_PARTLY : DOCTOR_SHUT;
-	SAY(what, "kernel.yama.ptrace_scope = %d: memory of %s can be read", d->ptrace_scope,
+	SET(what, "kernel.yama.ptrace_scope = %d: memory of %s can be read", d->ptrace_scope,
 	    d->ptrace_scope == 1 ? "programs that perfwind starts" : "no process");
-	SAY(cost, "with -p, stacks deeper than the copy are cut, and frames in code without a file "
+	SET(cost, "with -p, stacks deeper than the copy are cut, and frames in code without a file "
 		  "are guessed");
 	if (d->ptrace_scope == 3)
-		SAY(hint, "reboot with kernel.yama.ptrace_scope below 3 (3 cannot be lowered)");
+		SET(hint, "reboot with kernel.yama.ptrace_scope below 3 (3 cannot be lowered)");
 	else
-		SAY(hint, "sudo sysctl kernel.yama.ptrace_scope=0");
+		SET(hint, "sudo sysctl kernel.yama.ptrace_scope=0");
 }
 
 static void judge_rings(const struct doctor_facts *d, struct doctor_finding *f)
@@ -261,33 +261,33 @@ static void judge_rings(const struct doctor_facts *d, struct doctor_finding *f)
 	if (no_events(d, f))
 		return;
 	if (d->ring_bytes >= d->ring_wanted) {
-		SAY(what, "rings of %lu KiB a CPU are possible", d->ring_wanted >> 10);
+		SET(what, "rings of %lu KiB a CPU are possible", d->ring_wanted >> 10);
 		return;
 	}
 	f->state = d->ring_bytes ? DOCTOR_PARTLY : DOCTOR_SHUT;
-	say_gate(f, GATE_RINGS, (int64_t)d->ring_bytes >> 10, (int64_t)d->ring_wanted >> 10);
-	SAY(cost, "samples can get lost at high rates with large stacks; losses are counted");
+	set_gate(f, GATE_RINGS, (int64_t)d->ring_bytes >> 10, (int64_t)d->ring_wanted >> 10);
+	SET(cost, "samples can get lost at high rates with large stacks; losses are counted");
 }
 
 static void judge_files(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	if (d->files < GATE_FILES_ENOUGH) {
 		f->state = DOCTOR_PARTLY;
-		say_gate(f, GATE_FILES, GATE_FILES_ENOUGH, 0);
-		SAY(cost, "a process with more than about %lu threads needs events of whole CPUs",
+		set_gate(f, GATE_FILES, GATE_FILES_ENOUGH, 0);
+		SET(cost, "a process with more than about %lu threads needs events of whole CPUs",
 		    d->files / 8);
 	}
-	SAY(what, "%lu descriptors", d->files);
+	SET(what, "%lu descriptors", d->files);
 }
 
 static void judge_rate(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	if (d->max_rate < 4000) {
 		f->state = DOCTOR_PARTLY;
-		say_gate(f, GATE_RATE, 100000, (int64_t)d->max_rate);
-		SAY(cost, "-F above it is refused");
+		set_gate(f, GATE_RATE, 100000, (int64_t)d->max_rate);
+		SET(cost, "-F above it is refused");
 	}
-	SAY(what, "up to %lu samples a second and CPU", d->max_rate);
+	SET(what, "up to %lu samples a second and CPU", d->max_rate);
 }
 
 static void judge_facilities(const struct doctor_facts *d, struct doctor_finding *f)
@@ -304,18 +304,18 @@ static void judge_facilities(const struct doctor_facts *d, struct doctor_finding
 		n += (size_t)snprintf(f->cost + n, sizeof(f->cost) - n, "%s%s",
 				      n ? ", " : "fallbacks in use: ", feature_name(i));
 	}
-	SAY(what,
+	SET(what,
 	    n ? "the kernel lacks some newer facilities" : "all newer facilities are available");
 	f->state = n ? DOCTOR_PARTLY : DOCTOR_OPEN;
 	if (n)
-		SAY(hint, "none needed; Linux 6.13 has all facilities");
+		SET(hint, "none needed; Linux 6.13 has all facilities");
 }
 
 static void judge_bpf(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	if (no_events(d, f))
 		return;
-	SAY(what, d->features.has[FEATURE_BPF]
+	SET(what, d->features.has[FEATURE_BPF]
 			  ? "BPF programs are permitted: stacks deeper than "
 			    "64 KiB and frames of interpreters are copied at the "
 			    "sample"
@@ -323,10 +323,10 @@ static void judge_bpf(const struct doctor_facts *d, struct doctor_finding *f)
 	if (d->features.has[FEATURE_BPF])
 		return;
 	f->state = DOCTOR_PARTLY;
-	SAY(cost, "stacks deeper than 64 KiB and frames of interpreters are read from memory "
+	SET(cost, "stacks deeper than 64 KiB and frames of interpreters are read from memory "
 		  "shortly after the "
 		  "sample: some are cut, or guessed");
-	SAY(hint, d->root ? "none here: the kernel is older than 5.8, or a container refuses bpf()"
+	SET(hint, d->root ? "none here: the kernel is older than 5.8, or a container refuses bpf()"
 			  : "run as root, or with CAP_BPF and CAP_PERFMON");
 }
 
@@ -334,27 +334,27 @@ static void judge_bpf(const struct doctor_facts *d, struct doctor_finding *f)
 static void judge_policy(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	if (d->scope == POLICY_ALL && !*d->settings_error) {
-		SAY(what, "a perfwind daemon listens: you may record every process and the kernel "
+		SET(what, "a perfwind daemon listens: you may record every process and the kernel "
 			  "(-a, -p)");
 		return;
 	}
 	f->state = DOCTOR_PARTLY;
 	if (*d->settings_error) {
-		SAY(what, "a perfwind daemon listens; its permissions for you are unknown: %s",
+		SET(what, "a perfwind daemon listens; its permissions for you are unknown: %s",
 		    d->settings_error);
-		SAY(cost, "a recording by the daemon may be refused, with the reason");
-		SAY(hint, "perfwind record --daemon -a -d 1");
+		SET(cost, "a recording by the daemon may be refused, with the reason");
+		SET(hint, "perfwind record --daemon -a -d 1");
 		return;
 	}
-	SAY(what, "a perfwind daemon listens: %s",
+	SET(what, "a perfwind daemon listens: %s",
 	    d->scope == POLICY_OWN
 		    ? "you may record your own processes, user code only (-a: all your processes)"
 		    : "it records nothing for you (own-processes = no in " SETTINGS_FILE ")");
-	SAY(cost, "other users' processes and the kernel are not shown to you");
+	SET(cost, "other users' processes and the kernel are not shown to you");
 	if (*d->group)
-		SAY(hint, "sudo usermod -aG %s %s, and log in again", d->group, d->user);
+		SET(hint, "sudo usermod -aG %s %s, and log in again", d->group, d->user);
 	else
-		SAY(hint, "all-users = %s in " SETTINGS_FILE ", then: sudo kill -HUP its daemon",
+		SET(hint, "all-users = %s in " SETTINGS_FILE ", then: sudo kill -HUP its daemon",
 		    d->user);
 }
 
@@ -364,43 +364,43 @@ static void judge_daemon(const struct doctor_facts *d, struct doctor_finding *f)
 		judge_policy(d, f);
 		return;
 	}
-	SAY(what, "no perfwind daemon listens: only your own privileges count");
+	SET(what, "no perfwind daemon listens: only your own privileges count");
 	if (d->root)
 		return;
 	f->state = DOCTOR_PARTLY;
-	SAY(cost, "the gates above stay as they are");
+	SET(cost, "the gates above stay as they are");
 	if (d->units)
-		SAY(hint,
+		SET(hint,
 		    "sudo %ssystemctl enable --now perfwind-hook.socket "
 		    "perfwind-control.socket",
 		    d->service_user ? "" : "systemd-sysusers && sudo ");
 	else
-		SAY(hint, "sudo %sperfwind daemon --user perfwind",
+		SET(hint, "sudo %sperfwind daemon --user perfwind",
 		    d->service_user ? "" : "useradd -r perfwind && sudo ");
 }
 
 static void judge_symbols(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	if (d->debug_files) {
-		SAY(what, "separate debug information is installed (/usr/lib/debug)");
+		SET(what, "separate debug information is installed (/usr/lib/debug)");
 		return;
 	}
 	f->state = DOCTOR_PARTLY;
-	SAY(what, "no separate debug information is installed (/usr/lib/debug)");
-	SAY(cost, "only exported functions of stripped binaries have names");
-	SAY(hint, "install the -dbgsym or -debuginfo package of the profiled program");
+	SET(what, "no separate debug information is installed (/usr/lib/debug)");
+	SET(cost, "only exported functions of stripped binaries have names");
+	SET(hint, "install the -dbgsym or -debuginfo package of the profiled program");
 }
 
 static void judge_debuginfod(const struct doctor_facts *d, struct doctor_finding *f)
 {
-	SAY(what, d->debuginfod
+	SET(what, d->debuginfod
 			  ? "DEBUGINFOD_URLS is set; its servers are asked with --debuginfod only"
 			  : "DEBUGINFOD_URLS is not set; perfwind makes no network requests");
 	if (!d->debuginfod || d->debug_files)
 		return;
 	f->state = DOCTOR_PARTLY;
-	SAY(cost, "debug information of debuginfod is not used for names");
-	SAY(hint, "perfwind record --debuginfod, or perfwind symbolize --debuginfod FILE");
+	SET(cost, "debug information of debuginfod is not used for names");
+	SET(hint, "perfwind record --debuginfod, or perfwind symbolize --debuginfod FILE");
 }
 
 static const struct {

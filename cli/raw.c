@@ -10,7 +10,7 @@
 
 enum { COMMAND_MAX = 1 << 20, WORDS = 1024 };
 
-static int said(const char *path, int r)
+static int report_failure(const char *path, int r)
 {
 	log_error("%s: %s", path, strerror(-r));
 	return r;
@@ -40,14 +40,14 @@ int raw_open(const char *path, size_t n_events, struct perfdata_out **ret_raw)
 		return fail(-EINVAL);
 	}
 	if (asprintf(&old, "%s.old", path) < 0)
-		return said(path, fail(-ENOMEM));
+		return report_failure(path, fail(-ENOMEM));
 	fd = open(path, flags, 0600);
 	if (fd < 0 && errno == EEXIST && is_file(path) && rename(path, old) == 0)
 		fd = open(path, flags, 0600);
 	if (fd < 0)
-		return said(path, fail(-errno));
+		return report_failure(path, fail(-errno));
 	r = perfdata_out_new(take_fd(fd), ret_raw);
-	return r < 0 ? said(path, r) : 0;
+	return r < 0 ? report_failure(path, r) : 0;
 }
 
 /* Our own arguments, as they were given. */
@@ -74,7 +74,7 @@ int raw_finish(struct perfdata_out *raw, const char *path)
 	}
 
 	if (r < 0)
-		return said(path, r);
+		return report_failure(path, r);
 	if (raw)
 		log_info("%s: %lu samples for perf", path, perfdata_out_samples(raw));
 	return 0;

@@ -170,7 +170,7 @@ static size_t digits(const char **p, const char *end, unsigned base, size_t max,
 	return n;
 }
 
-/* The escape behind a backslash; false: there is none such. */
+/* The escape behind a backslash; false: there is none of this name. */
 static bool append_escape(const char **p, const char *end, struct buffer *out)
 {
 	static const char names[] = "abfnrtv?'\"\\", values[] = "\a\b\f\n\r\t\v?'\"\\";

@@ -568,7 +568,7 @@ int perf_config_new(const struct perf_config_env *env, const Pb__PerfEventConfig
 	if (r >= 0) {
 		c->message = config ? config : &none;
 		c->options.machine = true;
-		c->options.idle = true; /* the machine's samples are all of them */
+		c->options.idle = true; /* all of the machine's samples */
 		c->options.features = env->features;
 		c->options.proc_root = env->root;
 	}

@@ -87,7 +87,7 @@ struct session_options {
 	uint32_t maps_wait_ms; /* how long a sample waits for its process's mappings; 0: 100 */
 	uint32_t clear_ms;     /* the unwinder's caches are dropped at this period; 0: never */
 	/* Own memory past this ends the session, with the reason in the trace; 0: 256 MiB, and of
-	 * the sessions of options.shared that one ends which holds most, of the owner whose sessions
+	 * the sessions of options.shared that one ends which holds most, of the owner of the sessions that
 	 * hold most. */
 	uint64_t memory_kb;
 	/* Own CPU time, of one CPU, over 10 s after the first seconds: above it samples are left out, and their weight is added

@@ -601,7 +601,7 @@ static void read_environment(const char *text)
 }
 
 /* Where no recording of all processes runs as user @uid, this costs three system calls. */
-static void say_hello(uint32_t uid)
+static void send_hello(uint32_t uid)
 {
 	char name[] = MARKS_ALL_SOCKET "00000000";
 
@@ -637,9 +637,9 @@ __attribute__((constructor)) static void marks_begin(void)
 	if (environment) {
 		read_environment(environment);
 	} else if (!getauxval(AT_SECURE)) {
-		say_hello(0);
+		send_hello(0);
 		if (sys0(SYS_geteuid))
-			say_hello((uint32_t)sys0(SYS_geteuid));
+			send_hello((uint32_t)sys0(SYS_geteuid));
 	}
 	functions_begin();
 	errno = was;

@@ -265,7 +265,7 @@ static __always_inline u64 address_of(u64 word)
 	return word << 16 >> 16;
 }
 
-/* The offsets of a frame are those of symbols/python.c. */
+/* The offsets of a frame are from symbols/python.c. */
 static long frame_turn(u64 turn, struct walk *w)
 {
 	u64 words[10] = {}, *frame; /* words: up to the locals */

@@ -143,7 +143,7 @@ void attr_sideband(const struct perf_options *options, struct perf_event_attr *r
 	if (!options->tasks && options->features.has[FEATURE_KSYMBOL])
 		attr.ksymbol = 1;
 	attr.context_switch = options->switches;
-	if (options->waking) /* the ring's layout: its only samples are those of attr_waking() */
+	if (options->waking) /* the ring's layout: its only samples are attr_waking()'s */
 		attr.sample_type |= PERF_SAMPLE_RAW;
 	*ret_attr = attr;
 }

@@ -56,7 +56,7 @@ static int set_settings(struct bpf_object *object, const void *settings, size_t 
 			 : fail(-ENOENT);
 }
 
-/* One program of those in the object. */
+/* One program of the object. */
 static int choose(struct bpf_object *object, const char *name, struct bpf_program **ret_program)
 {
 	struct bpf_program *each;

@@ -14,7 +14,7 @@ enum { COUNTERS_EVENTS = 64, COUNTERS_TARGETS = 1 << 16 };
 enum counter_state {
 	COUNTER_COUNTED,
 	COUNTER_NOT_COUNTED,   /* it never ran: no target did, or no counter was free */
-	COUNTER_NOT_SUPPORTED, /* the machine has no such counter */
+	COUNTER_NOT_SUPPORTED, /* the machine does not have this counter */
 	COUNTER_NOT_PERMITTED,
 };
 

@@ -195,8 +195,8 @@ struct gate_text gate_own_kernel_names(void)
 /* ---- refusals ---- */
 
 /* "@before: cause; hint: hint". */
-static enum perf_gate say(const struct gate_text *text, const char *before, char *error,
-			  size_t size, enum perf_gate gate)
+static enum perf_gate gate_result(const struct gate_text *text, const char *before, char *error,
+				  size_t size, enum perf_gate gate)
 {
 	(void)snprintf(error, size, "%s%s; hint: %s", before, text->cause, text->hint);
 	return gate;
@@ -212,11 +212,11 @@ static enum perf_gate explain_closed(char *error, size_t size)
 
 	if (paranoid <= 2 || has_capability(CAP_SYS_ADMIN)) {
 		text = gate_text(GATE_MODULE, 0, 0);
-		return say(&text, "", error, size, PERF_GATE_MODULE);
+		return gate_result(&text, "", error, size, PERF_GATE_MODULE);
 	}
 	text = gate_text(has_capability(CAP_PERFMON) ? GATE_CLOSED_PERFMON : GATE_CLOSED, paranoid,
 			 0);
-	return say(&text, "", error, size, PERF_GATE_PARANOID);
+	return gate_result(&text, "", error, size, PERF_GATE_PARANOID);
 }
 
 /* EPERM, or ENOSYS of a kernel that has the call. */
@@ -225,7 +225,7 @@ static enum perf_gate explain_filter(char *error, size_t size)
 	struct gate_text text;
 
 	text = gate_text(GATE_FILTER, 0, 0);
-	return say(&text, "", error, size, PERF_GATE_SECCOMP);
+	return gate_result(&text, "", error, size, PERF_GATE_SECCOMP);
 }
 
 /* Is perf_event_paranoid above @level, and counts for this process? */
@@ -250,17 +250,18 @@ static enum perf_gate explain_permission(const struct gate_case *refused, char *
 	if (spec->tracepoint[0] || spec->probe_path || spec->type == PERF_TYPE_TRACEPOINT) {
 		(void)snprintf(before, sizeof(before), "'%s': ", spec->name);
 		text = gate_text(GATE_TRACEPOINTS, paranoid, 0);
-		return say(&text, before, error, size, PERF_GATE_PARANOID);
+		return gate_result(&text, before, error, size, PERF_GATE_PARANOID);
 	}
 	if (refused->tid < 0) {
 		closed = is_paranoid(paranoid, 0);
 		text = gate_text(closed ? GATE_MACHINE : GATE_MACHINE_MODULE, paranoid, 0);
-		return say(&text, "", error, size, closed ? PERF_GATE_PARANOID : PERF_GATE_MODULE);
+		return gate_result(&text, "", error, size,
+				   closed ? PERF_GATE_PARANOID : PERF_GATE_MODULE);
 	}
 	if (!spec->exclude_kernel && paranoid > 1) {
 		(void)snprintf(before, sizeof(before), "'%s' happens in the kernel: ", spec->name);
 		text = gate_text(GATE_KERNEL, paranoid, 0);
-		return say(&text, before, error, size, PERF_GATE_PARANOID);
+		return gate_result(&text, before, error, size, PERF_GATE_PARANOID);
 	}
 	text = gate_text(GATE_OTHERS, 0, 0);
 	(void)snprintf(error, size,
@@ -320,7 +321,7 @@ enum perf_gate gate_explain(const struct gate_case *refused, char *error, size_t
 	case EMFILE:
 	case ENFILE:
 		text = gate_text(GATE_FILES, GATE_FILES_ENOUGH, 0);
-		return say(&text, "", error, size, PERF_GATE_FILES);
+		return gate_result(&text, "", error, size, PERF_GATE_FILES);
 	case ESRCH:
 		(void)snprintf(error, size, "there is no process %d (any more)", (int)refused->tid);
 		return PERF_GATE_GONE;
@@ -328,7 +329,7 @@ enum perf_gate gate_explain(const struct gate_case *refused, char *error, size_t
 		if (gate_sysctl("perf_event_paranoid", INT32_MAX) != INT32_MAX)
 			return explain_filter(error, size);
 		text = gate_text(GATE_NO_PERF_EVENTS, 0, 0);
-		return say(&text, "", error, size, PERF_GATE_OTHER);
+		return gate_result(&text, "", error, size, PERF_GATE_OTHER);
 	case EBUSY:
 		(void)snprintf(error, size, "the counter for '%s' is in use by another profiler",
 			       refused->spec->name);
@@ -347,6 +348,6 @@ bool gate_frequency_allowed(const struct perf_options *options, char *error, siz
 	if (options->frequency <= (uint64_t)limit)
 		return true;
 	text = gate_text(GATE_RATE, (int64_t)min_u64(options->frequency, INT64_MAX), limit);
-	(void)say(&text, "", error, error_size, PERF_GATE_RATE);
+	(void)gate_result(&text, "", error, error_size, PERF_GATE_RATE);
 	return false;
 }

@@ -8,11 +8,11 @@
  * Records with a time >= T stay pending for the next round.  A ring's pending list is an array that
  * is appended to and used up from its front.  Inside one ring the kernel stamps records before it
  * reserves their place, so a LOST record or an interrupt's sample can precede an older one:
- * such a list is sorted by (time, position).  Sorting by insertion costs what the back steps are;
+ * this list is sorted by (time, position).  Sorting by insertion costs what the back steps are;
  * past a budget it is given up for a heap sort, so that a damaged ring costs n log n.
  *
  * A record without a time keeps its place in its ring: it takes the time of the record before it, or
- * 0 (before everything) in a ring whose layout has no time.  So does a record of the future, which nothing can be: its time
+ * 0 (before everything) in a ring where the layout has no time.  So does a record of the future, which nothing can be: its time
  * is damaged, or of a clock that was set back, and its ring would wait for it.
  *
  * Memory: pending lists grow to the most records that ever waited in a ring at once (bounded by its

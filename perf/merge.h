@@ -4,7 +4,7 @@
  * time order, the rest wait for the next round.  Whatever a released record depends on was stamped
  * before it and hence is in the rings already.  (Heads first, clock later is wrong.)  Inside one
  * ring times may step back a little: sorted, never assumed.  An empty ring holds nothing back.
- * Records without a time keep their place in their ring; in a ring whose layout has no time they
+ * Records without a time keep their place in their ring; in a ring where the layout has no time they
  * are released at once. */
 #pragma once
 

@@ -27,7 +27,7 @@ struct python_threads {
 	uint64_t interpreter; /* as struct python_process has it */
 	uint16_t threads, next, native, frame, context, through;
 };
-/* Samples of process @tgid have their frames from now on, in place of those of another process with the same place in the
+/* Samples of process @tgid have their frames from now on, in place of another process with the same place in the
  * table. */
 void python_stacks_add(struct python_stacks *stacks, uint32_t tgid,
 		       const struct python_threads *threads);

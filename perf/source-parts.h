@@ -45,7 +45,7 @@ struct source_count {
 };
 
 struct source_group {
-	int fds[FDS]; /* leader first; -1: the CPU has no such counter */
+	int fds[FDS]; /* leader first; -1: the CPU does not have this counter */
 	int sideband;
 	uint8_t turn;		   /* fds[turn] samples: 0, or one of FD_SOON ... */
 	uint64_t id;		   /* of the leader */
@@ -155,7 +155,7 @@ int source_switch_open(struct perf_source *source, pid_t tid, size_t cpu_index,
 int source_switch_request(const struct perf_source *source, const struct source_group *group,
 			  bool sideband, unsigned long request);
 int source_switch_remember(struct perf_source *source, const struct source_task *task);
-/* Redirects the events of task->groups[@cpu_index], whose sideband event has its ring, and adds the events of wake-ups. */
+/* Redirects the events of task->groups[@cpu_index], where the sideband event has its ring, and adds the events of wake-ups. */
 int source_switch_output(struct perf_source *source, const struct source_task *task,
 			 size_t cpu_index);
 

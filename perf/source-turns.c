@@ -7,7 +7,7 @@
  *                  from the memory of the process, and each microsecond until then the thread moves on.
  *   middle, small  PERF_MIDDLE_BYTES and PERF_SMALL_BYTES of each stack
  *
- * One of them samples.  Enabling or disabling an opened event reaches all copies that children have inherited.  But a
+ * One event samples.  Enabling or disabling an opened event reaches all copies that children have inherited.  But a
  * child gets the state that the event of its parent had when the fork began, and is reached only when it is in the list
  * (inherit_event() in kernel/events/core.c reads the state before it takes child_mutex): a child that was forked meanwhile
  * has the old event only.  So both events run for a while, and each request is repeated:

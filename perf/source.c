@@ -559,7 +559,7 @@ static int open_clock(struct perf_source *source, struct source_task *task,
 	return 0;
 }
 
-/* CPUs whose groups stayed closed leave the list, before any ring is made. */
+/* CPUs where groups stayed closed leave the list, before any ring is made. */
 static void drop_empty_cpus(struct perf_source *source, struct source_task *task)
 {
 	size_t n = 0;

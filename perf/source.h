@@ -43,7 +43,7 @@ struct perf_options {
 	bool tasks; /* else machine */
 	bool poll;  /* machine: nothing is sampled and there are no rings; perf_source_read_group()
 		     */
-	bool ignore_open_failure; /* machine: CPUs that refuse are left out, all of them if need be
+	bool ignore_open_failure; /* machine: CPUs that refuse are left out, all CPUs if need be
 				   */
 	bool children;		  /* tasks: follow forks, not threads only */
 	bool alone;		  /* tasks: follow neither */
@@ -76,7 +76,7 @@ enum perf_gate { /* why an open was refused: for one clear line */
 		 PERF_GATE_SECCOMP,  /* EPERM where paranoid would allow: a container's filter */
 		 PERF_GATE_MODULE,   /* EACCES where paranoid would allow: a security module */
 		 PERF_GATE_PTRACE,   /* the target is another user's, or not dumpable */
-		 PERF_GATE_NO_EVENT, /* ENOENT/EOPNOTSUPP: this machine has no such counter */
+		 PERF_GATE_NO_EVENT, /* ENOENT/EOPNOTSUPP: this machine does not have this counter */
 		 PERF_GATE_RATE,     /* frequency above perf_event_max_sample_rate */
 		 PERF_GATE_FILES,    /* EMFILE */
 		 PERF_GATE_GONE,     /* ESRCH */
@@ -93,7 +93,7 @@ struct perf_source *perf_source_free(struct perf_source *source);
 enum { PERF_TASK_GONE = 1 };
 int perf_source_add_task(struct perf_source *source, pid_t tid, enum perf_gate *ret_gate,
 			 char *error, size_t error_size);
-/* tasks: have all of them exited, and all that inherited from them? */
+/* tasks: have all exited, and all that inherited their events? */
 bool perf_source_tasks_gone(struct perf_source *source);
 /* tasks: a thread that was added although it had inherited the events of the one that started it
  * (it was born while the threads were being listed) is sampled twice.  True for a sample of @tid by
@@ -171,7 +171,7 @@ struct perf_counts {
 	uint64_t count; /* the leader's, summed, scaled by enabled/running */
 	uint64_t enabled_ns, running_ns;
 	/* tasks: CPU time that the targets used since enable, kernel and user, children as far as
-	 * inherited: without `children` none, but all of them where FEATURE_INHERIT_THREAD is
+	 * inherited: without `children` none, but all children where FEATURE_INHERIT_THREAD is
 	 * missing.  machine: 0 */
 	uint64_t task_clock_ns;
 };
@@ -180,7 +180,7 @@ struct perf_counts {
 int perf_source_counts(struct perf_source *source, struct perf_counts *ret_counts);
 
 /* machine: a CPU that was offline has lost its events, and has none when it is back.  Opens them again; after
- * perf_source_counts(), which finds such CPUs, about once a second.  Calls @back for each CPU that has events again.  Not with
+ * perf_source_counts(), which finds these CPUs, about once a second.  Calls @back for each CPU that has events again.  Not with
  * options.switches. */
 void perf_source_reopen_cpus(struct perf_source *source, void (*back)(void *arg, uint32_t cpu),
 			     void *arg);

@@ -1,6 +1,6 @@
 /* spec.c - see spec.h.
  *
- * An item ends at a comma, except inside PMU/.../, whose terms have commas of their own.
+ * An item ends at a comma, except inside PMU/.../, where terms have commas of their own.
  * "GROUP/NAME" has one slash and "PMU/TERMS/" two, but "a/b,c/d" may be either: PMUs are looked up
  * in sysfs to decide. */
 #include <ctype.h>

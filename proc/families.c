@@ -1,7 +1,7 @@
 /* families.c - processes with all their descendants: procfs_families().  Thread: main.
  *
  * From parents to children, by /proc/PID/task/TID/children of each thread: the work depends on the
- * family, not on the machine.  Where there is no such file (CONFIG_PROC_CHILDREN), or a family has
+ * family, not on the machine.  Where this file does not exist (CONFIG_PROC_CHILDREN), or a family has
  * more threads than MAX_READS, the parent of each process of the machine is read once; so the work
  * is the smaller of the two.  Both lists may lack processes that start or change parents in the
  * meantime; the caller repeats the call until nothing is new. */
@@ -70,7 +70,8 @@ static int add_children(struct walk *w, uint32_t pid, uint32_t tid)
 		r = read_file(path, CHILDREN_MAX, &text, &len);
 	w->n_reads++;
 	if (r < 0)
-		return r == -ENOMEM ? trace(r) : 0; /* gone, or the kernel has no such file */
+		return r == -ENOMEM ? trace(r)
+				    : 0; /* gone, or the kernel does not have this file */
 	w->readable = true;
 	for (const char *p = text, *end = text + len; p < end && r >= 0;) {
 		uint64_t child = 0;
@@ -105,7 +106,7 @@ static int visit(struct walk *w, size_t index)
 	return 0;
 }
 
-/* WALK_CANNOT: no such files, or too many reads. */
+/* WALK_CANNOT: the files do not exist, or too many reads. */
 enum { WALK_CANNOT = 1 };
 
 static int walk(struct walk *w, const uint32_t *of, size_t n_of, uint32_t **ret_pids, size_t *ret_n)
@@ -158,7 +159,7 @@ static struct child *child_of(struct child *list, size_t n, uint32_t pid)
 
 /* Goes up from @at to an ancestor that is settled, then the same path again to settle all on it: each
  * process is visited twice, however long the paths are.  A path that returns to itself (parents
- * change while they are read) has no such ancestor. */
+ * change while they are read) has no ancestor of this kind. */
 static void settle_kin(struct child *list, size_t n, struct child *at)
 {
 	struct child *c = at;

@@ -4,7 +4,7 @@
  * opened.  So it is opened without opening (O_PATH), looked at, and only a regular file is opened
  * for reading.
  *
- * The rule for files whose names a target chose: the kernel decides where possible.  It walks the
+ * The rule for files under names that a target chose: the kernel decides where possible.  It walks the
  * whole path, and nothing can change between its check and its answer.
  *
  *   root                                as the target's owner (fsuid, no groups); for root's own
@@ -179,7 +179,7 @@ static bool is_allowed(const struct procfs_named *f, const struct stat *st, bool
 {
 	bool own = f->owner != PROCFS_NO_OWNER && st->st_uid == f->owner;
 
-	if (f->made) /* a user who may write into the folder can have linked root's file there */
+	if (f->made) /* a user that may write into the folder can have linked root's file there */
 		return st->st_nlink == 1 && !(st->st_mode & S_IWOTH) &&
 		       (own || (!lent && st->st_uid == 0 && (st->st_mode & S_IROTH)));
 	if (own)

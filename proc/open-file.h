@@ -28,7 +28,7 @@ uint64_t procfs_device(int fd);
 /* A file by its name, as the target sees it. */
 struct procfs_named {
 	const char *path; /* absolute, as the target sees it */
-	uint32_t owner;	  /* the user who chose the path; PROCFS_NO_OWNER: any user */
+	uint32_t owner;	  /* the user that chose the path; PROCFS_NO_OWNER: any user */
 	/* It is identified by its place alone (a perf map): only the owner or root may have written it,
 	 * and no link is followed to it. */
 	bool made;
@@ -44,7 +44,7 @@ int procfs_open_root(const char *root, uint32_t pid);
 int procfs_open_named(const char *root, uint32_t pid, const struct procfs_named *file);
 
 /* Opens the file behind a mapping, by the likeliest of: /proc/PID/map_files, /proc/PID/root/PATH,
- * PATH.  Trusted only if @id agrees (build id, else device and inode); *ret_proved says whether it
+ * PATH.  Trusted only if @id agrees (build id, else device and inode); *ret_proved reports whether it
  * was proved.  By a path only a file that @owner could read or has mapped.  -ENOENT/-EACCES when none
  * fits, -EMFILE/-ENFILE when there was no descriptor to look. */
 int procfs_open_mapped(const char *root, uint32_t pid, uint64_t start, uint64_t end,

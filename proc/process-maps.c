@@ -478,7 +478,7 @@ int process_maps_put(struct process_maps **maps, const struct process_map *map, 
 					    : cover(maps, i, j, map, exec, ret_changed);
 }
 
-/* Is all of @map in @maps, saying the same? */
+/* Is all of @map in @maps, with the same contents? */
 static bool holds(const struct process_maps *maps, const struct process_map *map)
 {
 	uint64_t at = map->start;

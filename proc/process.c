@@ -288,7 +288,7 @@ struct process *process_of_record(struct process_table *table, uint32_t pid)
 
 	if (!p || !p->exited)
 		return p;
-	if (p->threads_known) { /* reuse whose FORK was not seen */
+	if (p->threads_known) { /* reuse without a FORK record */
 		if (new_process(table, pid, &p) < 0)
 			return NULL;
 		p->begun = true;
@@ -850,7 +850,7 @@ static int replay(const struct process_log *log, struct process_maps **maps)
 }
 
 /* No text: only records are known.  A child that has ended already had the mappings of its parent,
- * and on top of them its own. */
+ * and in addition its own. */
 static int answer_nothing(struct process *p, bool *ret_changed)
 {
 	_cleanup_(process_maps_unrefp) struct process_maps *maps = NULL;

@@ -6,7 +6,7 @@
  * exec, exit, pid reuse and dlopen are facts.  Unmap and mremap give no record: a mapping ends when
  * another covers it, at exec or exit, or when a re-read of /proc/PID/maps disagrees.
  *
- * An incarnation whose beginning was seen (exec, or a fork of a known parent) has all its mappings
+ * An incarnation that was seen from its beginning on (exec, or a fork of a known parent) has all its mappings
  * from records: maps_read_at is set from the start, so that its samples need not wait for the text.
  *
  * Earlier mappings (and the result of a refresh) come as a maps text, which the loader reads; records
@@ -105,9 +105,9 @@ struct process {
 	bool has_vm;		   /* a Java VM's library was mapped */
 	enum uw_language language; /* the interpreter that was mapped (module.h) */
 	struct uw_module *script;  /* of its functions; NULL: none yet */
-	struct process *origin;	   /* parent whose mappings were not known at the fork: used if ours
+	struct process *origin; /* parent, if its mappings were not known at the fork: used if ours
 				   never arrive */
-	struct table threads;	   /* tid -> struct process_thread * */
+	struct table threads;	/* tid -> struct process_thread * */
 	uint32_t n_live, n_exited; /* threads */
 	bool replaced; /* by another incarnation: an answer that comes now is not about this one */
 	bool threads_known;	       /* no thread is missing in `threads` */

@@ -23,8 +23,8 @@ size_t procfs_pids_next(struct procfs_pids *pids, uint32_t *ret_pids, size_t roo
 /* The threads of @pid in the same way.  Returns new.  -ESRCH: gone. */
 int procfs_threads_open(const char *root, uint32_t pid, struct procfs_pids **ret_tids);
 struct procfs_pids *procfs_pids_free(struct procfs_pids *pids);
-/* Those of @of that there are and all their descendants, each once, ascending; where @most (0: any
- * number) are exceeded, some of them, which are more than that.  Returns new memory. */
+/* The pids of @of that exist and all their descendants, each once, ascending; where @most (0: any
+ * number) are exceeded, some, but more than @most.  Returns new memory. */
 int procfs_families(const char *root, const uint32_t *of, size_t n_of, size_t most,
 		    uint32_t **ret_pids, size_t *ret_n);
 int procfs_parent(const char *root, uint32_t pid, uint32_t *ret_ppid);

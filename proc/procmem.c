@@ -238,7 +238,7 @@ struct procmem {
 	unsigned refusals;
 };
 
-/* By the helper, unless it was refused a short time ago. */
+/* By the helper, if it was not refused a short time ago. */
 static ssize_t ask_again(struct procmem *m, const struct uw_range *ranges, size_t n_ranges,
 			 void *to, size_t room)
 {

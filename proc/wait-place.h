@@ -16,7 +16,7 @@ struct wait_place {
 	bool is_pipe; /* the first argument is a descriptor of a pipe or socket (only looked up where asked) */
 };
 
-/* -EAGAIN: it runs; -EBADMSG: not such a line. */
+/* -EAGAIN: it runs; -EBADMSG: not a line of this form. */
 int wait_place_parse(const char *line, struct wait_place *ret_place);
 /* The same of a thread, now.  -ESRCH, -EACCES, ... */
 int wait_place_read(const char *root, uint32_t pid, uint32_t tid, struct wait_place *ret_place);

@@ -395,7 +395,7 @@ static const char *foreign_kind(const uint8_t *data, size_t len)
 	return is_text(data, len) ? "a text file" : "of a kind unknown here";
 }
 
-static int say_foreign(const uint8_t *data, size_t len, char *error, size_t error_size)
+static int report_foreign(const uint8_t *data, size_t len, char *error, size_t error_size)
 {
 	(void)snprintf(error, error_size, "not a trace: it is %s", foreign_kind(data, len));
 	return fail(-EBADMSG);
@@ -520,7 +520,7 @@ int profile_parse(const void *data, size_t len, struct profile *ret_profile, cha
 		return trace(e);
 	e = feed(r, data, len);
 	if (e >= 0 && !r->outer.good)
-		return say_foreign(data, len, error, error_size);
+		return report_foreign(data, len, error, error_size);
 	e = e < 0 ? trace(e) : finish(r, e, ret_profile);
 	if (e == -E2BIG)
 		(void)snprintf(error, error_size, "%s", profile_strerror(r->profile, e));
@@ -567,7 +567,7 @@ static int read_trace(int fd, struct profile *ret_profile, char *error, size_t e
 		return trace(e);
 	e = read_pieces(r, fd, head, &n_head);
 	if (e >= 0 && !r->outer.good)
-		return say_foreign(head, n_head, error, error_size);
+		return report_foreign(head, n_head, error, error_size);
 	e = e < 0 ? trace(e) : finish(r, e, ret_profile);
 	if (e < 0)
 		(void)snprintf(error, error_size, "%s", profile_strerror(r->profile, e));

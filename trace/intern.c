@@ -174,7 +174,7 @@ int intern_name(struct intern *in, const char *name, uint32_t *ret_name)
 	return 0;
 }
 
-/* By address, except that frames of address 0 (the kernel's, whose addresses are not written) go by
+/* By address, except that frames of address 0 (the kernel's, which are not written) go by
  * name. */
 static uint64_t frame_hash(uint32_t mapping, uint64_t rel_pc, uint32_t name)
 {

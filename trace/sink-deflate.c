@@ -2,7 +2,7 @@
  *
  *   Trace.packet { TracePacket.compressed_packets = zlib stream of [Trace.packet ...] }
  *
- * Field 50, and readers want such a packet under 512 KiB (the trace format's own comment).  Each is
+ * Field 50, and readers want each packet of this kind under 512 KiB (the trace format's own comment).  Each is
  * a stream of its own, so that a file that is cut loses no more than the last one; CHUNK is well
  * above zlib's window, so little is lost by that.  Level 1: the bulk of a trace is stacks that
  * differ from one before in a few frames, which the fastest matcher finds as well as the best.

@@ -200,7 +200,7 @@ void sink_fd_restart(struct sink *sink, int fd)
  * nothing there                    made, mode 0600
  * a regular file, a link to one    becomes PATH.old
  * a link that leads nowhere        becomes PATH.old
- * a device, a pipe, a link to one  written into, unless @is_trap() reports that another user made it
+ * a device, a pipe, a link to one  written into, if @is_trap() does not report that another user made it
  * -, /dev/stdout, /dev/fd/N ...    the descriptor itself, whatever it is */
 
 /* In a folder where everybody makes files, another user's link or pipe leads where that user likes.  The rule

@@ -30,7 +30,7 @@
  * prefix, so a new stack costs what it costs; but it differs from an earlier one in a few frames,
  * and deflate sees that.  The promise of less than 60 bytes a sample is kept by compression and by
  * nothing else.  Incremental timestamps would save 4 bytes before it and 1 after it: not worth a
- * second clock domain whose values stay wrong after one lost packet. */
+ * second clock domain, which stays wrong after one lost packet. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>

@@ -69,7 +69,7 @@ struct writer_process {
 	uint32_t pid, ppid, uid;
 	uint64_t incarnation; /* a number that no other one of the pid has; 0: unknown */
 	const char *comm;
-	const char *cmdline; /* NUL-separated; NULL: comm stands for it, marked as such */
+	const char *cmdline; /* NUL-separated; NULL: comm stands for it, and is marked so */
 	size_t cmdline_len;
 	const char *cgroup; /* its path; NULL: not known */
 	bool kernel_thread;

@@ -413,7 +413,7 @@ static void start_command(struct gauge *g, uint64_t now)
 	g->started = now;
 	g->command = fork();
 	if (g->command > 0)
-		(void)setpgid(g->command, g->command); /* the child does too: who is first? */
+		(void)setpgid(g->command, g->command); /* the child does too: either may be first */
 	if (g->command)
 		return;
 	(void)setpgid(0, 0);

@@ -16,7 +16,7 @@ int gauge_new(const struct watch_rule *rule, const char *root, struct shared_cou
 	      struct gauge **ret_gauge, char *error, size_t error_size);
 struct gauge *gauge_free(struct gauge *gauge);
 /* The value at @now (CLOCK_BOOTTIME ns), and for a rule about a process its pid (else 0; of marks the last one's process).  The first poll, and one without
- * such a process, gives 0. */
+ * a process, gives 0. */
 void gauge_poll(struct gauge *gauge, uint64_t now, double *ret_value, uint32_t *ret_pid);
 /* The rule at another place, equal to the one of gauge_new(). */
 void gauge_move(struct gauge *gauge, const struct watch_rule *rule);

@@ -76,5 +76,5 @@ bool watch_is_own(const struct stat *st);
 /* The file at @path, at most 256 KiB.  Errors as above, and -errno.  -EPERM: it is not our own (watch_is_own()). */
 int watch_rules_read(const char *path, struct watch_rules *ret, char *error, size_t error_size);
 void watch_rules_deinit(struct watch_rules *rules);
-/* Do two rules say the same, wherever they stand? */
+/* Are two rules equal, wherever they stand? */
 bool watch_rule_equal(const struct watch_rule *a, const struct watch_rule *b);

@@ -1,10 +1,10 @@
-/* perfdata-block.c - a perf.data's bytes: blocks, and whole records out of them.  Thread: any, one.
+/* perfdata-block.c - a perf.data's bytes: blocks, and their whole records.  Thread: any, one.
  *
  * A block is filled by one stream from its front.  Records are used where they lie; what is left of
  * a record at the end of a block moves to the front of the next one.  A block is free again when no
  * record in it is in use and no stream fills it; the last one freed is the first one used, as its
  * memory is still in the cache.  A compressed record has any length, and so what follows may lie at
- * any address: such a record is copied to an aligned place. */
+ * any address: a record of this kind is copied to an aligned place. */
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>

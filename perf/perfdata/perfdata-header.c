@@ -148,7 +148,7 @@ static int update_record(struct perfdata *pd, struct cursor body)
 /* ---- feature sections: the machine and the command ----
  *
  * In file mode each set bit of the header has a section (offset, size) in a list behind the data;
- * in pipe mode each comes as a record.  None of them is needed to read the samples: a damaged
+ * in pipe mode each comes as a record.  No section is needed to read the samples: a damaged
  * section is ignored. */
 
 enum feature_bit { /* tools/perf/util/header.h */

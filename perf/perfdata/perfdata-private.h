@@ -1,7 +1,7 @@
 /* perfdata-private.h - the parts of perfdata.h; shared by perfdata*.c only.
  *
  *   perfdata-header.c   file header, attributes, names, features
- *   perfdata-block.c    bytes: blocks, whole records out of them, decompression
+ *   perfdata-block.c    bytes: blocks, their whole records, decompression
  *   perfdata-ahead.c    a thread that reads the next blocks of a large file
  *   perfdata.c          the event of each record, their order; the scan of all mappings */
 #pragma once

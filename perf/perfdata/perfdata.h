@@ -33,7 +33,7 @@ struct perfdata_build_id {
 	uint8_t len, bytes[20];
 };
 
-/* Strings are NULL and numbers 0 where the file does not say. */
+/* Strings are NULL and numbers 0 where the file does not have them. */
 struct perfdata_info {
 	bool pipe;
 	bool unfinished;   /* perf record did not get to write its end: no feature sections */

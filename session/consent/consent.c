@@ -414,9 +414,9 @@ static int start_process(struct consent *c)
 	}
 	r = loop_add(c->loop, &c->reports, c->process.fd, EPOLLIN, reports_ready);
 	for (struct consent_request *q = c->requests; q && r >= 0; q = q->next)
-		r = hook_process_say(&c->process, HOOK_SAY_EXPECT, q->pid);
+		r = hook_process_send(&c->process, HOOK_SEND_EXPECT, q->pid);
 	if (r >= 0)
-		r = hook_process_say(&c->process, HOOK_SAY_BEGIN, 0);
+		r = hook_process_send(&c->process, HOOK_SEND_BEGIN, 0);
 	if (r < 0)
 		end_process(c, 0);
 	return r < 0 ? trace(r) : 0;
@@ -451,7 +451,7 @@ static int tick(struct loop_timer *timer)
 		replace_process(c);
 	} else if (c->heard == c->pinged) {
 		c->late = 0;
-		if (hook_process_say(&c->process, HOOK_SAY_PING, c->pinged + 1) == 0)
+		if (hook_process_send(&c->process, HOOK_SEND_PING, c->pinged + 1) == 0)
 			c->pinged++;
 		else
 			c->late++;
@@ -535,12 +535,12 @@ static enum consent_refusal send_request(struct consent *c, uint32_t pid)
 		return refusal;
 	if (open_all(c) < 0)
 		return CONSENT_NO_SOCKET;
-	if (hook_process_say(&c->process, HOOK_SAY_EXPECT, pid) < 0)
+	if (hook_process_send(&c->process, HOOK_SEND_EXPECT, pid) < 0)
 		return CONSENT_TOO_MANY;
 	r = send_signal(pid, pidfd);
 	if (r == 0)
 		return CONSENT_ASKED;
-	(void)hook_process_say(&c->process, HOOK_SAY_FORGET, pid);
+	(void)hook_process_send(&c->process, HOOK_SEND_FORGET, pid);
 	return r == -ESRCH ? CONSENT_GONE : CONSENT_FORBIDDEN;
 }
 
@@ -588,7 +588,7 @@ void consent_forget(struct consent *c, struct consent_request *request)
 	if (other)
 		other->unsent |= request->sender || request->unsent;
 	else if (c->process.fd >= 0)
-		(void)hook_process_say(&c->process, HOOK_SAY_FORGET, request->pid);
+		(void)hook_process_send(&c->process, HOOK_SEND_FORGET, request->pid);
 }
 
 /* ---- life cycle ---- */

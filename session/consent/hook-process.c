@@ -17,7 +17,7 @@ struct hook_work {
 	_Atomic uint64_t counts[HOOK_VERDICTS];
 };
 
-struct said {
+struct message {
 	uint32_t what, value;
 };
 
@@ -56,18 +56,18 @@ static void lost(void *arg, uint32_t pid)
 /* false: main is gone. */
 static bool listen_to_main(struct server *c)
 {
-	struct said said;
+	struct message message;
 	ssize_t n;
 
-	while ((n = recv(c->channel, &said, sizeof(said), MSG_DONTWAIT)) == sizeof(said)) {
-		if (said.what == HOOK_SAY_EXPECT)
-			(void)hook_server_expect(&c->server, said.value);
-		else if (said.what == HOOK_SAY_FORGET)
-			hook_server_forget(&c->server, said.value);
-		else if (said.what == HOOK_SAY_BEGIN)
+	while ((n = recv(c->channel, &message, sizeof(message), MSG_DONTWAIT)) == sizeof(message)) {
+		if (message.what == HOOK_SEND_EXPECT)
+			(void)hook_server_expect(&c->server, message.value);
+		else if (message.what == HOOK_SEND_FORGET)
+			hook_server_forget(&c->server, message.value);
+		else if (message.what == HOOK_SEND_BEGIN)
 			c->begun = true;
 		else
-			(void)report(c, HOOK_REPORT_PONG, said.value, NULL);
+			(void)report(c, HOOK_REPORT_PONG, message.value, NULL);
 	}
 	return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
@@ -80,7 +80,7 @@ static void hear_main(void *arg)
 static void run(void *arg)
 {
 	struct server *c = arg;
-	bool said = false;
+	bool message = false;
 
 	hook_server_init(&c->server);
 	while (!c->begun) {
@@ -91,7 +91,8 @@ static void run(void *arg)
 	}
 	for (;;) {
 		/* The messages of main come first: they name the processes that were just asked. */
-		if (hook_server_wait(&c->server, c->channel, -1, &said) < 0 || !listen_to_main(c))
+		if (hook_server_wait(&c->server, c->channel, -1, &message) < 0 ||
+		    !listen_to_main(c))
 			return;
 		hook_server_take(&c->server);
 	}
@@ -139,11 +140,11 @@ int hook_process_start(int listen_fd, bool peer_pidfd, struct hook_process *ret_
 	return 0;
 }
 
-int hook_process_say(struct hook_process *p, enum hook_say what, uint32_t value)
+int hook_process_send(struct hook_process *p, enum hook_message what, uint32_t value)
 {
-	const struct said said = {.what = what, .value = value};
+	const struct message message = {.what = what, .value = value};
 
-	if (send(p->fd, &said, sizeof(said), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+	if (send(p->fd, &message, sizeof(message), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
 		return 0;
 	return fail(errno == EAGAIN ? -EAGAIN : -EPIPE);
 }

@@ -16,11 +16,11 @@
 
 #define HOOK_PROCESS_NAME "pw-hook"
 
-enum hook_say {
-	HOOK_SAY_EXPECT, /* accept an answer of process `value` */
-	HOOK_SAY_FORGET,
-	HOOK_SAY_BEGIN, /* accept answers from now on: all expected pids have been sent */
-	HOOK_SAY_PING,
+enum hook_message {
+	HOOK_SEND_EXPECT, /* accept an answer of process `value` */
+	HOOK_SEND_FORGET,
+	HOOK_SEND_BEGIN, /* accept answers from now on: all expected pids have been sent */
+	HOOK_SEND_PING,
 };
 
 struct hook_report {
@@ -39,7 +39,7 @@ struct hook_process {
 /* Borrows @listen_fd, a non-blocking listening socket. */
 int hook_process_start(int listen_fd, bool peer_pidfd, struct hook_process *ret_process);
 /* -EAGAIN: the channel is full; -EPIPE: the process is gone. */
-int hook_process_say(struct hook_process *process, enum hook_say what, uint32_t value);
+int hook_process_send(struct hook_process *process, enum hook_message what, uint32_t value);
 /* The next report.  FILES comes with descriptors that the caller closes, else these are -1.
  * -EAGAIN: none; -EPIPE: the process is gone. */
 int hook_process_hear(struct hook_process *process, struct hook_report *ret_report,

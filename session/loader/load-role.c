@@ -168,7 +168,7 @@ static ssize_t ask_read(struct uw_memory *memory, uint64_t address, void *to, si
 			     len);
 }
 
-static void say_build_id(struct helper_call *call, const struct uw_build_id *id)
+static void answer_build_id(struct helper_call *call, const struct uw_build_id *id)
 {
 	struct wire_question q;
 
@@ -348,7 +348,7 @@ static void parser_serve(void *kept, struct helper_call *call)
 	} else if (!wire.has_module) {
 		load_parse(&k->parser, &work);
 		if (work.kind == LOAD_PARSE_BUILD_ID && work.error >= 0)
-			say_build_id(call, &work.build_id);
+			answer_build_id(call, &work.build_id);
 	}
 }
 

@@ -94,9 +94,9 @@ static void test_files(void **state)
 	(void)state;
 	assert_int_equal(pipe2(go, O_CLOEXEC), 0);
 	assert_int_equal(hook_process_start(listener, false, &p), 0);
-	assert_int_equal(hook_process_say(&p, HOOK_SAY_BEGIN, 0), 0);
+	assert_int_equal(hook_process_send(&p, HOOK_SEND_BEGIN, 0), 0);
 	pid = peer(go[0]);
-	assert_int_equal(hook_process_say(&p, HOOK_SAY_EXPECT, (uint32_t)pid), 0);
+	assert_int_equal(hook_process_send(&p, HOOK_SEND_EXPECT, (uint32_t)pid), 0);
 	assert_int_equal(write(go[1], "g", 1), 1);
 	hear(&p, &report, fds);
 	assert_int_equal(report.kind, HOOK_REPORT_TAKEN);
@@ -116,7 +116,7 @@ static void test_files(void **state)
 	assert_true(pread(fds[HOOK_MAPS], text, sizeof(text), 0) > 0);
 	close(fds[HOOK_MAPS]);
 	close(fds[HOOK_MEM]);
-	assert_int_equal(hook_process_say(&p, HOOK_SAY_PING, 7), 0);
+	assert_int_equal(hook_process_send(&p, HOOK_SEND_PING, 7), 0);
 	hear(&p, &report, fds);
 	assert_int_equal(report.kind, HOOK_REPORT_PONG);
 	assert_int_equal(report.value, 7);
@@ -149,7 +149,7 @@ static void test_hangs(void **state)
 	(void)state;
 	assert_int_equal(hook_process_start(listener, true, &p), 0);
 	assert_int_equal(kill(p.pid, SIGSTOP), 0);
-	while ((r = hook_process_say(&p, HOOK_SAY_PING, (uint32_t)n)) == 0 && n < 100000)
+	while ((r = hook_process_send(&p, HOOK_SEND_PING, (uint32_t)n)) == 0 && n < 100000)
 		n++;
 	assert_int_equal(r, -EAGAIN);
 	assert_int_equal(hook_process_hear(&p, &report, fds), -EAGAIN);
@@ -170,7 +170,7 @@ static void test_dies(void **state)
 	assert_int_equal(kill(p.pid, SIGKILL), 0);
 	assert_int_equal(poll(&pfd, 1, 20000), 1);
 	assert_int_equal(hook_process_hear(&p, &report, fds), -EPIPE);
-	assert_int_equal(hook_process_say(&p, HOOK_SAY_PING, 1), -EPIPE);
+	assert_int_equal(hook_process_send(&p, HOOK_SEND_PING, 1), -EPIPE);
 	hook_process_end(&p, 1000, past);
 }
 
