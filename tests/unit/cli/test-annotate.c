@@ -48,14 +48,16 @@ static int setup(void **state)
 	return 0;
 }
 
-struct trace {
+struct fixture {
+	struct profile profile;
+	struct annotation a;
 	struct writer *writer;
 	struct sink *sink;
 	uint32_t mapping;
 	uint64_t count, time;
 };
 
-static void begin(struct trace *t, const struct uw_build_id *id)
+static void begin(struct fixture *t, const struct uw_build_id *id)
 {
 	const struct writer_options options = {.leader = {.counter = 1},
 					       .frequency = 999,
@@ -63,7 +65,7 @@ static void begin(struct trace *t, const struct uw_build_id *id)
 					       .sequence_id = 2,
 					       .tool = "perfwind test"};
 
-	*t = (struct trace){.time = 1000};
+	*t = (struct fixture){.time = 1000};
 	assert_int_equal(sink_memory_new(&t->sink), 0);
 	assert_int_equal(writer_new(&options, t->sink, &t->writer), 0);
 	assert_int_equal(writer_start(t->writer), 0);
@@ -71,7 +73,7 @@ static void begin(struct trace *t, const struct uw_build_id *id)
 }
 
 /* @n samples in a call of main() to @name, at @address. */
-static void add(struct trace *t, const char *name, uint64_t address, unsigned n)
+static void add(struct fixture *t, const char *name, uint64_t address, unsigned n)
 {
 	uint32_t frames[2], callstack;
 
@@ -87,7 +89,7 @@ static void add(struct trace *t, const char *name, uint64_t address, unsigned n)
 	}
 }
 
-static void end(struct trace *t, struct profile *profile)
+static void end(struct fixture *t)
 {
 	char error[512];
 	const void *data;
@@ -95,16 +97,29 @@ static void end(struct trace *t, struct profile *profile)
 
 	t->writer = writer_free(t->writer);
 	data = sink_memory_data(t->sink, &len);
-	assert_int_equal(profile_parse(data, len, profile, error, sizeof(error)), 0);
+	assert_int_equal(profile_parse(data, len, &t->profile, error, sizeof(error)), 0);
 	t->sink = sink_free(t->sink);
 }
 
-static int annotate(const struct profile *p, const char *function, struct annotation *a)
+static int annotate(struct fixture *t, const char *function)
 {
 	static const struct file_places places = {.buildid_dir = "/none"};
 	const struct annotate_options options = {.function = function, .places = &places};
 
-	return annotate_init(a, p, &options);
+	return annotate_init(&t->a, &t->profile, &options);
+}
+
+/* The samples are complete: those in @function. */
+static void end_annotated(struct fixture *t, const char *function)
+{
+	end(t);
+	assert_int_equal(annotate(t, function), 0);
+}
+
+static void deinit(struct fixture *t)
+{
+	annotate_deinit(&t->a);
+	profile_deinit(&t->profile);
 }
 
 static char *print(const struct annotation *a, bool json)
@@ -126,51 +141,46 @@ static void has(const char *text, const char *part)
 /* Three samples at the first instruction of this file's function, one elsewhere. */
 static void test_function(void **state)
 {
-	struct profile p;
-	struct annotation a;
-	struct trace t;
+	struct fixture t;
 	char *text;
 
 	(void)state;
 	begin(&t, &own);
 	add(&t, "annotated", vaddr, 3);
 	add(&t, "other", vaddr + 0x100000, 1);
-	end(&t, &p);
-	assert_int_equal(annotate(&p, "annotated", &a), 0);
-	assert_int_equal(a.count, 3);
-	assert_int_equal(a.all_count, 4);
-	assert_int_equal(a.n_parts, 1);
-	assert_int_equal(a.parts[0].start, vaddr);
-	assert_string_equal(string_table_text(&a.texts, a.parts[0].name), "annotated");
-	assert_int_equal(a.parts[0].instructions[0].address, vaddr);
-	assert_int_equal(a.parts[0].instructions[0].count, 3);
-	assert_int_equal(a.n_lines, 1);
-	assert_int_equal(a.lines[0].count, 3);
-	assert_non_null(strstr(string_table_text(&a.texts, a.lines[0].file), "test-annotate.c"));
-	if (!a.note) { /* with a disassembler there are the others */
-		assert_true(a.parts[0].n > 1);
-		assert_int_equal(a.parts[0].instructions[1].count, 0);
+	end_annotated(&t, "annotated");
+	assert_int_equal(t.a.count, 3);
+	assert_int_equal(t.a.all_count, 4);
+	assert_int_equal(t.a.n_parts, 1);
+	assert_int_equal(t.a.parts[0].start, vaddr);
+	assert_string_equal(string_table_text(&t.a.texts, t.a.parts[0].name), "annotated");
+	assert_int_equal(t.a.parts[0].instructions[0].address, vaddr);
+	assert_int_equal(t.a.parts[0].instructions[0].count, 3);
+	assert_int_equal(t.a.n_lines, 1);
+	assert_int_equal(t.a.lines[0].count, 3);
+	assert_non_null(
+		strstr(string_table_text(&t.a.texts, t.a.lines[0].file), "test-annotate.c"));
+	if (!t.a.note) { /* with a disassembler there are the others */
+		assert_true(t.a.parts[0].n > 1);
+		assert_int_equal(t.a.parts[0].instructions[1].count, 0);
 	}
-	text = print(&a, false);
+	text = print(&t.a, false);
 	has(text, "annotated  ");
 	has(text, "3 samples of cpu-clock (75.00 %) in the function alone, of 4\n");
 	has(text, "\n  100.00  test-annotate.c:");
 	free(text);
-	text = print(&a, true);
+	text = print(&t.a, true);
 	has(text, "\"weight\": 3, \"samples\": 3, ");
 	has(text, "\"percent\": 100.0000, \"weight\": 3, \"samples\": 3");
 	free(text);
-	annotate_deinit(&a);
-	profile_deinit(&p);
+	deinit(&t);
 }
 
 /* Of another build: the file here is not taken. */
 static void test_other_build(void **state)
 {
 	struct uw_build_id other = own;
-	struct profile p;
-	struct annotation a;
-	struct trace t;
+	struct fixture t;
 	char *text;
 
 	(void)state;
@@ -178,28 +188,24 @@ static void test_other_build(void **state)
 	begin(&t, &other);
 	add(&t, "annotated", vaddr + 4, 2);
 	add(&t, "annotated", vaddr, 1);
-	end(&t, &p);
-	assert_int_equal(annotate(&p, "annotated", &a), 0);
-	assert_non_null(strstr(a.note, "build id"));
-	assert_int_equal(a.n_parts, 1);
-	assert_int_equal(a.parts[0].n, 2);
-	assert_int_equal(a.parts[0].instructions[1].address, vaddr + 4);
-	assert_int_equal(a.parts[0].instructions[1].count, 2);
-	assert_int_equal(a.lines[0].line, 0);
-	text = print(&a, false);
+	end_annotated(&t, "annotated");
+	assert_non_null(strstr(t.a.note, "build id"));
+	assert_int_equal(t.a.n_parts, 1);
+	assert_int_equal(t.a.parts[0].n, 2);
+	assert_int_equal(t.a.parts[0].instructions[1].address, vaddr + 4);
+	assert_int_equal(t.a.parts[0].instructions[1].count, 2);
+	assert_int_equal(t.a.lines[0].line, 0);
+	text = print(&t.a, false);
 	assert_null(strstr(text, "[no line]")); /* addresses alone */
 	has(text, "\n   66.67  ");
 	free(text);
-	annotate_deinit(&a);
-	profile_deinit(&p);
+	deinit(&t);
 }
 
 /* An address in no function of the file; one far behind its function. */
 static void test_wrong_addresses(void **state)
 {
-	struct profile p;
-	struct annotation a;
-	struct trace t;
+	struct fixture t;
 	uint64_t count = 0;
 
 	(void)state;
@@ -207,52 +213,44 @@ static void test_wrong_addresses(void **state)
 	add(&t, "annotated", 0x7fffffffffffff00, 1);
 	add(&t, "annotated", 0, 1);
 	add(&t, "annotated", vaddr + 1, 1);
-	end(&t, &p);
-	assert_int_equal(annotate(&p, "annotated", &a), 0);
-	for (size_t i = 0; i < a.n_parts; i++)
-		for (size_t j = 0; j < a.parts[i].n; j++)
-			count += a.parts[i].instructions[j].count;
+	end_annotated(&t, "annotated");
+	for (size_t i = 0; i < t.a.n_parts; i++)
+		for (size_t j = 0; j < t.a.parts[i].n; j++)
+			count += t.a.parts[i].instructions[j].count;
 	assert_int_equal(count, 3);
-	annotate_deinit(&a);
-	profile_deinit(&p);
+	deinit(&t);
 }
 
 static void test_none(void **state)
 {
-	struct profile p;
-	struct annotation a;
-	struct trace t;
+	struct fixture t;
 
 	(void)state;
 	begin(&t, &own);
 	add(&t, "annotated", vaddr, 1);
-	end(&t, &p);
-	assert_int_equal(annotate(&p, "anotated", &a), -ENOENT);
-	assert_non_null(strstr(profile_strerror(&p, -ENOENT), "annotated"));
-	assert_int_equal(annotate(&p, "main", &a), -ENODATA);
-	profile_deinit(&p);
+	end(&t);
+	assert_int_equal(annotate(&t, "anotated"), -ENOENT);
+	assert_non_null(strstr(profile_strerror(&t.profile, -ENOENT), "annotated"));
+	assert_int_equal(annotate(&t, "main"), -ENODATA);
+	profile_deinit(&t.profile);
 }
 
-/* A function of Python has lines; its addresses say nothing. */
+/* A function of Python has lines; its addresses mean nothing. */
 static void test_interpreted(void **state)
 {
-	struct profile p;
-	struct annotation a;
-	struct trace t;
+	struct fixture t;
 	char *text;
 
 	(void)state;
 	begin(&t, &own);
 	assert_int_equal(writer_mapping(t.writer, "[python]", NULL, 0, 0, 0, &t.mapping), 0);
 	add(&t, "fib", 0x7f0000001000, 2);
-	end(&t, &p);
-	assert_int_equal(annotate(&p, "fib", &a), 0);
-	text = print(&a, false);
+	end_annotated(&t, "fib");
+	text = print(&t.a, false);
 	has(text, "without instructions: an interpreter runs the function");
 	assert_null(strstr(text, "7f0000001000"));
 	free(text);
-	annotate_deinit(&a);
-	profile_deinit(&p);
+	deinit(&t);
 }
 
 int main(void)

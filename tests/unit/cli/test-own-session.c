@@ -122,38 +122,42 @@ static void test_held_back(void **state)
 	assert_string_equal(text, "perfwind: too many\n");
 }
 
+/* A limit, another note, and a second limit if there is the line @rings of it. */
+static void expect_notes(int level, const char *rings, const char *expected)
+{
+	struct own_session own = {0};
+	char text[8192];
+
+	log_level = level;
+	begin();
+	own_session_noted(&own, "no kernel frames", "a kernel line");
+	own_session_noted(&own, NULL, "other");
+	if (rings)
+		own_session_noted(&own, "small rings", rings);
+	own_session_sure(&own);
+	end(text);
+	log_level = LOG_LEVEL_QUIET;
+	assert_string_equal(text, expected);
+}
+
 /* Limits of the machine: one line for two, the line itself for one and with --verbose; other notes stay. */
 static void test_limits(void **state)
 {
 	static const struct {
 		int level;
-		bool second;
-		const char *expected;
+		const char *rings, *expected;
 	} cases[] = {
-		{LOG_LEVEL_NORMAL, true,
+		{LOG_LEVEL_NORMAL, "a line of rings",
 		 "perfwind: limited here: no kernel frames, small rings (hints: perfwind doctor)\n"
 		 "perfwind: other\n"},
-		{LOG_LEVEL_NORMAL, false, "perfwind: a kernel line\nperfwind: other\n"},
-		{LOG_LEVEL_VERBOSE, true,
+		{LOG_LEVEL_NORMAL, NULL, "perfwind: a kernel line\nperfwind: other\n"},
+		{LOG_LEVEL_VERBOSE, "a line of rings",
 		 "perfwind: a kernel line\nperfwind: other\nperfwind: a line of rings\n"},
 	};
 
 	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct own_session own = {0};
-		char text[8192];
-
-		log_level = cases[i].level;
-		begin();
-		own_session_noted(&own, "no kernel frames", "a kernel line");
-		own_session_noted(&own, NULL, "other");
-		if (cases[i].second)
-			own_session_noted(&own, "small rings", "a line of rings");
-		own_session_sure(&own);
-		end(text);
-		log_level = LOG_LEVEL_QUIET;
-		assert_string_equal(text, cases[i].expected);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		expect_notes(cases[i].level, cases[i].rings, cases[i].expected);
 }
 
 /* Limits that an earlier command has shown are a short line; what is new is shown again, with all others. */
@@ -186,21 +190,8 @@ static void test_limits_as_before(void **state)
 	assert_int_equal(setenv("XDG_CACHE_HOME", folder, 1), 0);
 	assert_int_equal(unsetenv("PERFWIND_NOTES"), 0);
 	(void)snprintf(path, sizeof(path), "%s/perfwind/limits", folder);
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct own_session own = {0};
-		char text[8192];
-
-		log_level = cases[i].level;
-		begin();
-		own_session_noted(&own, "no kernel frames", "a kernel line");
-		own_session_noted(&own, NULL, "other");
-		if (cases[i].rings)
-			own_session_noted(&own, "small rings", cases[i].rings);
-		own_session_sure(&own);
-		end(text);
-		log_level = LOG_LEVEL_QUIET;
-		assert_string_equal(text, cases[i].expected);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		expect_notes(cases[i].level, cases[i].rings, cases[i].expected);
 	/* a damaged file knows nothing; it is replaced */
 	for (int i = 0; i < 2; i++) {
 		struct own_session own = {0};

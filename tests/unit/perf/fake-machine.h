@@ -113,3 +113,28 @@ static inline void expect_done(void)
 	assert_int_equal(merge_next(machine.merge, &item), MERGE_DONE);
 	assert_int_equal(item.ring, 77);
 }
+
+struct fake_sample {
+	uint32_t ring;
+	uint64_t time, number;
+};
+
+static inline void add_samples(const struct fake_sample *samples, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		(void)add_sample(samples[i].ring, samples[i].time, samples[i].number, 0);
+	publish_all();
+}
+
+static inline void expect_samples(const struct fake_sample *samples, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		expect_next(samples[i].ring, samples[i].time, samples[i].number);
+}
+
+#define FAKE_SAMPLES(...)                          \
+	(const struct fake_sample[]){__VA_ARGS__}, \
+		sizeof((const struct fake_sample[]){__VA_ARGS__}) / sizeof(struct fake_sample)
+/* {ring, time, number}, ...: added to the rings and published; the next ones that must come. */
+#define ADD(...) add_samples(FAKE_SAMPLES(__VA_ARGS__))
+#define EXPECT(...) expect_samples(FAKE_SAMPLES(__VA_ARGS__))

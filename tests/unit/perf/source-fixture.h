@@ -235,6 +235,63 @@ static inline void child_wait(struct child *c)
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* For child_start(): 200 ms of work; the same in a child of the child. */
+static inline void child_spins(void)
+{
+	fixture_spin(200);
+}
+
+static inline void child_spins_in_child(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		child_spins();
+		_exit(0);
+	}
+	_exit(waitpid(pid, NULL, 0) != pid);
+}
+
+/* A child that does @what, followed with its children.  @set: sets options, may be NULL.  false: its events are refused. */
+static inline bool fixture_follow(struct fixture *f, struct child *child, void (*what)(void),
+				  void (*set)(struct perf_options *options))
+{
+	*child = child_start(what);
+	fixture_init(f);
+	f->options.tasks = true;
+	f->options.children = true;
+	if (set)
+		set(&f->options);
+	assert_int_equal(fixture_open(f), 0);
+	if (fixture_add(f, child->pid) == 0)
+		return true;
+	print_message("skipped: %s\n", f->error);
+	child_go(child);
+	child_wait(child);
+	fixture_deinit(f);
+	return false;
+}
+
+/* The child's work to its end. */
+static inline void fixture_finish(struct fixture *f, struct child *child)
+{
+	child_go(child);
+	child_wait(child);
+	fixture_deinit(f);
+}
+
+/* poll() on the rings of samples, or of sideband records. */
+static inline int fixture_poll(struct fixture *f, bool sideband, int timeout_ms)
+{
+	struct pollfd fds[256];
+	nfds_t n = 0;
+
+	for (size_t i = 0; i < perf_source_n_rings(f->source) && n < ARRAY_SIZE(fds); i++)
+		if (perf_source_ring(f->source, i)->sideband == sideband)
+			fds[n++] = (struct pollfd){perf_source_ring(f->source, i)->fd, POLLIN, 0};
+	return poll(fds, n, timeout_ms);
+}
+
 /* Runs a test as uid @uid in a process of its own: what it asserts, it asserts there. */
 static inline void as_user(uid_t uid, void (*test)(void))
 {

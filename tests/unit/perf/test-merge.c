@@ -1,4 +1,5 @@
-/* test-merge.c - merge.h on fake rings: order, what is held back, records without time, damage. */
+/* test-merge.c - merge.h on fake rings: order, what is held back, records
+ * without time, damage. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,28 +14,19 @@ static void test_order_and_limit(void **state)
 {
 	(void)state;
 	machine_start(3, 512); /* ring 1 stays empty and holds nothing back */
-	add_sample(0, 10, 1, 0);
-	add_sample(0, 30, 2, 0);
-	add_sample(2, 20, 3, 0);
-	add_sample(2, 40, 4, 0);
-	add_sample(2, 50, 5, 0);
-	publish_all();
+	ADD({0, 10, 1}, {0, 30, 2}, {2, 20, 3}, {2, 40, 4}, {2, 50, 5});
 	machine.clock = 40;
 	begin();
-	expect_next(0, 10, 1);
-	expect_next(2, 20, 3);
-	expect_next(0, 30, 2);
+	EXPECT({0, 10, 1}, {2, 20, 3}, {0, 30, 2});
 	expect_done(); /* 40 is not before 40 */
-	add_sample(0, 45, 6, 0);
-	publish_all();
+	ADD({0, 45, 6});
 	machine.clock = 41;
 	begin();
 	expect_next(2, 40, 4);
 	expect_done();
 	machine.clock = 60;
 	begin();
-	expect_next(0, 45, 6);
-	expect_next(2, 50, 5);
+	EXPECT({0, 45, 6}, {2, 50, 5});
 	expect_done();
 	assert_int_equal(merge_violations(machine.merge), 0);
 	for (size_t i = 0; i < 3; i++) {
@@ -48,42 +40,30 @@ static void test_finish(void **state)
 {
 	(void)state;
 	machine_start(2, 512);
-	add_sample(0, 5000, 1, 0);
-	add_sample(1, 6000, 2, 0);
-	publish_all();
+	ADD({0, 5000, 1}, {1, 6000, 2});
 	begin();
 	expect_done();
 	merge_finish(machine.merge);
 	assert_int_equal(merge_begin(machine.merge, 1), 0); /* T is ignored */
-	expect_next(0, 5000, 1);
-	expect_next(1, 6000, 2);
+	EXPECT({0, 5000, 1}, {1, 6000, 2});
 	expect_done();
 	machine_stop();
 }
 
-/* A time of the future, damaged or of a clock that was set back, holds up no ring: the record comes with the one before it. */
+/* A time of the future, damaged or of a clock that was set back, holds up no
+ * ring: the record comes with the one before it. */
 static void test_future(void **state)
 {
 	(void)state;
 	machine_start(2, 512);
 	machine.clock = 100;
-	add_sample(0, 50, 1, 0);
-	add_sample(0, 100 + 2 * NSEC_PER_SEC, 2, 0);
-	add_sample(0, UINT64_MAX, 3, 0);
-	add_sample(0, 60, 4, 0);
-	add_sample(1, 55, 5, 0);
-	publish_all();
+	ADD({0, 50, 1}, {0, 100 + 2 * NSEC_PER_SEC, 2}, {0, UINT64_MAX, 3}, {0, 60, 4}, {1, 55, 5});
 	begin();
-	expect_next(0, 50, 1);
-	expect_next(0, 50, 2);
-	expect_next(0, 50, 3);
-	expect_next(1, 55, 5);
-	expect_next(0, 60, 4);
+	EXPECT({0, 50, 1}, {0, 50, 2}, {0, 50, 3}, {1, 55, 5}, {0, 60, 4});
 	expect_done();
 	assert_int_equal(ring_held(machine.ring[0]), 0);
 	/* A little ahead is only later. */
-	add_sample(0, 100 + NSEC_PER_MSEC, 6, 0);
-	publish_all();
+	ADD({0, 100 + NSEC_PER_MSEC, 6});
 	begin();
 	expect_done();
 	machine.clock = 101 + NSEC_PER_MSEC;
@@ -94,33 +74,24 @@ static void test_future(void **state)
 	machine_stop();
 }
 
-/* Times that step back inside a ring are sorted, by a little and by much; equal ones keep their
- * order. */
+/* Times that step back inside a ring are sorted, by a little and by much; equal
+ * ones keep their order. */
 static void test_back_steps(void **state)
 {
 	enum { N = 2000 };
 
 	(void)state;
 	machine_start(2, 65536);
-	add_sample(0, 10, 1, 0);
-	add_sample(0, 14, 2, 0);
-	add_sample(0, 12, 3, 0);
-	add_sample(0, 12, 4, 0);
-	add_sample(1, 13, 5, 0);
-	publish_all();
+	ADD({0, 10, 1}, {0, 14, 2}, {0, 12, 3}, {0, 12, 4}, {1, 13, 5});
 	machine.clock = 13;
 	begin();
-	expect_next(0, 10, 1);
-	expect_next(0, 12, 3);
-	expect_next(0, 12, 4);
+	EXPECT({0, 10, 1}, {0, 12, 3}, {0, 12, 4});
 	expect_done();
 	add_sample(0, 13, 6, 0); /* older than what waits */
 	publish_all();
 	machine.clock = 20;
 	begin();
-	expect_next(0, 13, 6);
-	expect_next(1, 13, 5);
-	expect_next(0, 14, 2);
+	EXPECT({0, 13, 6}, {1, 13, 5}, {0, 14, 2});
 	expect_done();
 	/* All the wrong way round: more than insertion is given. */
 	for (uint64_t i = 0; i < N; i++)
@@ -150,14 +121,13 @@ static void test_equal_times_across_rings(void **state)
 	assert_int_equal(item.record->type, PERF_RECORD_COMM);
 	assert_int_equal(item.time, 10);
 	merge_put(machine.merge, item.ring, item.position);
-	expect_next(0, 10, 1);
-	expect_next(1, 10, 2);
+	EXPECT({0, 10, 1}, {1, 10, 2});
 	expect_done();
 	machine_stop();
 }
 
-/* A ring without times holds nothing back and waits for nothing; in a ring with times, a record
- * that has none stays behind the one before it. */
+/* A ring without times holds nothing back and waits for nothing; in a ring with
+ * times, a record that has none stays behind the one before it. */
 static void test_untimed(void **state)
 {
 	const struct record_layout no_trailer = {.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TIME};
@@ -169,7 +139,7 @@ static void test_untimed(void **state)
 	add_ring(512, &untimed);
 	add_ring(512, &no_trailer);
 	add_sample(0, 10, 1, 0);
-	add_sample(1, 999999, 2, 0); /* not a time: the layout says so */
+	add_sample(1, 999999, 2, 0); /* not a time: the layout has none */
 	add_sample(1, 5, 3, 0);
 	add_sample(2, 15, 4, 0);
 	fake_begin(&record, PERF_RECORD_LOST, 0);
@@ -180,11 +150,7 @@ static void test_untimed(void **state)
 	fake_ring_add(&machine.fake[2], &record); /* behind 12, but also behind 15 */
 	publish_all();
 	begin();
-	expect_next(1, 0, 2);
-	expect_next(1, 0, 3);
-	expect_next(0, 10, 1);
-	expect_next(2, 12, 5);
-	expect_next(2, 15, 4);
+	EXPECT({1, 0, 2}, {1, 0, 3}, {0, 10, 1}, {2, 12, 5}, {2, 15, 4});
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(merge_next(machine.merge, &item), 0);
 		assert_int_equal(item.record->type, PERF_RECORD_LOST);
@@ -192,8 +158,7 @@ static void test_untimed(void **state)
 		merge_put(machine.merge, item.ring, item.position);
 	}
 	expect_done();
-	add_sample(1, 0, 6, 0);
-	publish_all();
+	ADD({1, 0, 6});
 	machine.clock = 0;
 	begin();
 	expect_done(); /* 0 is not before 0 */
@@ -209,17 +174,12 @@ static void test_violations(void **state)
 {
 	(void)state;
 	machine_start(2, 512);
-	add_sample(0, 100, 1, 0);
-	publish_all();
+	ADD({0, 100, 1});
 	begin();
 	expect_next(0, 100, 1);
-	add_sample(1, 99, 2, 0);
-	add_sample(1, 100, 3, 0);
-	add_sample(0, 98, 4, 0);
-	publish_all();
+	ADD({1, 99, 2}, {1, 100, 3}, {0, 98, 4});
 	begin();
-	expect_next(0, 98, 4);
-	expect_next(1, 99, 2);
+	EXPECT({0, 98, 4}, {1, 99, 2});
 	expect_next(1, 100, 3); /* as late as the latest is not too late */
 	expect_done();
 	assert_int_equal(merge_violations(machine.merge), 2);
@@ -232,15 +192,11 @@ static void test_left_early(void **state)
 	(void)state;
 	machine_start(2, 512);
 	for (uint64_t i = 0; i < 10; i++)
-		add_sample(i % 2, 10 + i, i, 0);
-	publish_all();
+		ADD({i % 2, 10 + i, i});
 	begin();
-	expect_next(0, 10, 0);
-	expect_next(1, 11, 1);
-	expect_next(0, 12, 2);
+	EXPECT({0, 10, 0}, {1, 11, 1}, {0, 12, 2});
 	begin();
-	add_sample(0, 20, 10, 0);
-	publish_all();
+	ADD({0, 20, 10});
 	begin();
 	for (uint32_t i = 3; i < 11; i++)
 		expect_next(i % 2, 10 + i, i);

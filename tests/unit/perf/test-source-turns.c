@@ -1,22 +1,6 @@
-/* test-source-soon.c - a sample wakes the reader of its ring at once, of tasks, their children and whole CPUs; what is sampled
+/* test-source-turns.c - a sample wakes the reader of its ring at once, of tasks, their children and whole CPUs; what is sampled
  * twice while the events change places is known. */
 #include "tests/unit/perf/source-fixture.h"
-
-static void work(void)
-{
-	fixture_spin(200);
-}
-
-static void work_in_child(void)
-{
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		fixture_spin(200);
-		_exit(0);
-	}
-	_exit(waitpid(pid, NULL, 0) != pid);
-}
 
 /* One sample in a long time, far below a watermark. */
 static void work_little(void)
@@ -24,22 +8,15 @@ static void work_little(void)
 	fixture_spin(30);
 }
 
-static bool begin(struct fixture *f, struct child *child, bool soon, void (*what)(void))
+static void rare(struct perf_options *options)
 {
-	*child = child_start(what);
-	fixture_init(f);
-	f->options.tasks = true;
-	f->options.children = true;
-	f->options.soon = soon;
-	f->options.frequency = 100;
-	assert_int_equal(fixture_open(f), 0);
-	if (fixture_add(f, child->pid) == 0)
-		return true;
-	print_message("skipped: %s\n", f->error);
-	child_go(child);
-	child_wait(child);
-	fixture_deinit(f);
-	return false;
+	options->frequency = 100;
+}
+
+static void soon(struct perf_options *options)
+{
+	rare(options);
+	options->soon = true;
 }
 
 static void read_soon(struct fixture *f, bool on)
@@ -48,29 +25,18 @@ static void read_soon(struct fixture *f, bool on)
 		assert_int_equal(perf_source_read_soon(f->source, f->cpus[i], on), 0);
 }
 
-static int wait_for_samples(struct fixture *f, int timeout_ms)
-{
-	struct pollfd fds[256];
-	nfds_t n = 0;
-
-	for (size_t i = 0; i < perf_source_n_rings(f->source) && n < ARRAY_SIZE(fds); i++)
-		if (!perf_source_ring(f->source, i)->sideband)
-			fds[n++] = (struct pollfd){perf_source_ring(f->source, i)->fd, POLLIN, 0};
-	return poll(fds, n, timeout_ms);
-}
-
 static void check_wakes(void (*what)(void))
 {
 	struct fixture f;
 	struct child child;
 
-	if (!begin(&f, &child, true, what))
+	if (!fixture_follow(&f, &child, what, soon))
 		skip();
 	assert_int_equal(perf_source_enable(f.source), 0);
 	read_soon(&f, true);
 	read_soon(&f, true); /* no change */
 	child_go(&child);
-	assert_true(wait_for_samples(&f, 20000) > 0);
+	assert_true(fixture_poll(&f, false, 20000) > 0);
 	child_wait(&child);
 	assert_int_equal(perf_source_disable(f.source), 0);
 	fixture_drain(&f, true);
@@ -81,13 +47,13 @@ static void check_wakes(void (*what)(void))
 static void test_wakes(void **state)
 {
 	(void)state;
-	check_wakes(work);
+	check_wakes(child_spins);
 }
 
 static void test_wakes_by_a_child(void **state)
 {
 	(void)state;
-	check_wakes(work_in_child);
+	check_wakes(child_spins_in_child);
 }
 
 /* The same work causes no wake-up where it is off, or was on. */
@@ -97,14 +63,14 @@ static void test_off(void **state)
 	struct child child;
 
 	(void)state;
-	if (!begin(&f, &child, true, work_little))
+	if (!fixture_follow(&f, &child, work_little, soon))
 		skip();
 	assert_int_equal(perf_source_enable(f.source), 0);
 	read_soon(&f, true);
 	read_soon(&f, false);
 	child_go(&child);
 	child_wait(&child);
-	assert_int_equal(wait_for_samples(&f, 0), 0);
+	assert_int_equal(fixture_poll(&f, false, 0), 0);
 	assert_int_equal(perf_source_disable(f.source), 0);
 	fixture_deinit(&f);
 }
@@ -115,12 +81,10 @@ static void test_not_wanted(void **state)
 	struct child child;
 
 	(void)state;
-	if (!begin(&f, &child, false, work))
+	if (!fixture_follow(&f, &child, child_spins, rare))
 		skip();
 	assert_int_equal(perf_source_read_soon(f.source, f.cpus[0], true), -EOPNOTSUPP);
-	child_go(&child);
-	child_wait(&child);
-	fixture_deinit(&f);
+	fixture_finish(&f, &child);
 }
 
 /* All CPU time of the task is sampled once, although the events change places all the time. */
@@ -134,7 +98,7 @@ static void test_weights(void **state)
 	int status;
 
 	(void)state;
-	if (!begin(&f, &child, true, work))
+	if (!fixture_follow(&f, &child, child_spins, soon))
 		skip();
 	assert_int_equal(perf_source_enable(f.source), 0);
 	child_go(&child);
@@ -173,7 +137,7 @@ static void test_machine(void **state)
 	assert_int_equal(perf_source_read_soon(f.source, 1 << 20, true), -EOPNOTSUPP);
 	read_soon(&f, true);
 	fixture_spin(50);
-	assert_true(wait_for_samples(&f, 20000) > 0);
+	assert_true(fixture_poll(&f, false, 20000) > 0);
 	read_soon(&f, false);
 	assert_int_equal(perf_source_stack_bytes(f.source, f.cpus[0]), 8192);
 	assert_int_equal(perf_source_disable(f.source), 0);
@@ -343,7 +307,7 @@ static void test_sizes_held(void **state)
 	struct child child;
 
 	(void)state;
-	child = child_start(work);
+	child = child_start(child_spins);
 	fixture_init(&f);
 	f.options.tasks = f.options.sizes = true;
 	f.options.stack_bytes = 32768;
@@ -374,15 +338,13 @@ static void test_sizes_not_wanted(void **state)
 	struct child child;
 
 	(void)state;
-	if (!begin(&f, &child, true, work_little))
+	if (!fixture_follow(&f, &child, work_little, soon))
 		skip();
 	assert_int_equal(perf_source_enable(f.source), 0);
 	assert_int_equal(perf_source_set_stack_bytes(f.source, f.cpus[0], PERF_SMALL_BYTES),
 			 -EOPNOTSUPP);
 	assert_false(perf_source_settle(f.source));
-	child_go(&child);
-	child_wait(&child);
-	fixture_deinit(&f);
+	fixture_finish(&f, &child);
 }
 
 int main(void)

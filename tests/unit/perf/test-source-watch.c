@@ -1,38 +1,9 @@
 /* test-source-watch.c - the reader of a sideband ring wakes up when a watched task, or a child of it, runs. */
 #include "tests/unit/perf/source-fixture.h"
 
-static void work(void)
+static void watch(struct perf_options *options)
 {
-	fixture_spin(50);
-}
-
-/* The one that runs is a child that inherited the watch. */
-static void work_in_child(void)
-{
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		fixture_spin(50);
-		_exit(0);
-	}
-	_exit(waitpid(pid, NULL, 0) != pid);
-}
-
-static bool begin(struct fixture *f, struct child *child, bool watch, void (*what)(void))
-{
-	*child = child_start(what);
-	fixture_init(f);
-	f->options.tasks = true;
-	f->options.children = true;
-	f->options.watch = watch;
-	assert_int_equal(fixture_open(f), 0);
-	if (fixture_add(f, child->pid) == 0)
-		return true;
-	print_message("skipped: %s\n", f->error);
-	child_go(child);
-	child_wait(child);
-	fixture_deinit(f);
-	return false;
+	options->watch = true;
 }
 
 /* Samples of the sideband rings; the fixture accepts none, so they are read here. */
@@ -59,23 +30,12 @@ static size_t watch_records(struct fixture *f)
 	return n;
 }
 
-static int wait_for_sideband(struct fixture *f)
-{
-	struct pollfd fds[256];
-	nfds_t n = 0;
-
-	for (size_t i = 0; i < perf_source_n_rings(f->source) && n < ARRAY_SIZE(fds); i++)
-		if (perf_source_ring(f->source, i)->sideband)
-			fds[n++] = (struct pollfd){perf_source_ring(f->source, i)->fd, POLLIN, 0};
-	return poll(fds, n, 20000);
-}
-
 static void check_wakes(void (*what)(void))
 {
 	struct fixture f;
 	struct child child;
 
-	if (!begin(&f, &child, true, what))
+	if (!fixture_follow(&f, &child, what, watch))
 		skip();
 	assert_true(perf_source_can_watch(f.source));
 	assert_true(perf_source_task_fd(f.source, 0) >= 0);
@@ -83,7 +43,7 @@ static void check_wakes(void (*what)(void))
 	assert_int_equal(perf_source_enable(f.source), 0);
 	assert_int_equal(perf_source_watch(f.source, true), 0);
 	child_go(&child);
-	assert_true(wait_for_sideband(&f) > 0);
+	assert_true(fixture_poll(&f, true, 20000) > 0);
 	assert_int_equal(perf_source_watch(f.source, false), 0);
 	child_wait(&child);
 	assert_int_equal(perf_source_disable(f.source), 0);
@@ -94,13 +54,13 @@ static void check_wakes(void (*what)(void))
 static void test_wakes(void **state)
 {
 	(void)state;
-	check_wakes(work);
+	check_wakes(child_spins);
 }
 
 static void test_wakes_by_a_child(void **state)
 {
 	(void)state;
-	check_wakes(work_in_child);
+	check_wakes(child_spins_in_child);
 }
 
 static void test_off(void **state)
@@ -109,7 +69,7 @@ static void test_off(void **state)
 	struct child child;
 
 	(void)state;
-	if (!begin(&f, &child, true, work))
+	if (!fixture_follow(&f, &child, child_spins, watch))
 		skip();
 	assert_int_equal(perf_source_enable(f.source), 0);
 	child_go(&child);
@@ -125,12 +85,10 @@ static void test_not_wanted(void **state)
 	struct child child;
 
 	(void)state;
-	if (!begin(&f, &child, false, work))
+	if (!fixture_follow(&f, &child, child_spins, NULL))
 		skip();
 	assert_false(perf_source_can_watch(f.source));
-	child_go(&child);
-	child_wait(&child);
-	fixture_deinit(&f);
+	fixture_finish(&f, &child);
 }
 
 int main(void)

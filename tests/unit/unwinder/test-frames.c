@@ -304,17 +304,26 @@ static void set_class_table(uint64_t class, const uint64_t *values, size_t n)
 		sc_set(&sc, entries + 24 * i + 16, values[i], 8);
 }
 
+/* The method sqrt, found by name, and memory for its class. */
+static uint64_t ruby_method_of_class(struct uw_script *ret_script, uint64_t *ret_class)
+{
+	uint64_t ids, method;
+
+	sc_ruby_init(&sc);
+	assert_int_equal(find(true, SC_BASE, ret_script), 0);
+	method = ruby_method("sqrt", &ids);
+	set_ruby_names(ids);
+	*ret_class = sc_heap(&sc, 40);
+	return method;
+}
+
 static void test_ruby_classes(void **state)
 {
-	uint64_t ids, method, class, single, words[3];
+	uint64_t method, class, single, words[3];
 	struct uw_script script;
 
 	(void)state;
-	sc_ruby_init(&sc);
-	assert_int_equal(find(true, SC_BASE, &script), 0);
-	method = ruby_method("sqrt", &ids);
-	set_ruby_names(ids);
-	class = sc_heap(&sc, 40);
+	method = ruby_method_of_class(&script, &class);
 	sc_set(&sc, class, 2, 8);
 	words[0] = 9; /* a number */
 	words[1] = sc_string(&sc, "a text");
@@ -341,15 +350,11 @@ static void test_ruby_classes(void **state)
 static void test_ruby_wrong_classes(void **state)
 {
 	static const uint64_t wrong[] = {0, 7, SC_BASE + SC_BYTES, UINT64_MAX - 7, SC_HEAP};
-	uint64_t ids, method, class, rest, table;
+	uint64_t method, class, rest, table;
 	struct uw_script script;
 
 	(void)state;
-	sc_ruby_init(&sc);
-	assert_int_equal(find(true, SC_BASE, &script), 0);
-	method = ruby_method("sqrt", &ids);
-	set_ruby_names(ids);
-	class = sc_heap(&sc, 40);
+	method = ruby_method_of_class(&script, &class);
 	rest = sc_heap(&sc, 64);
 	table = sc_heap(&sc, 64);
 	sc_set(&sc, class, 3, 8);
