@@ -146,16 +146,16 @@ static void hello(void **state)
 	(void)state;
 	address.sun_path[0] = 0;
 	watch.sent = 0;
-	say_hello(uid); /* none is there */
+	send_hello(uid); /* none is there */
 	assert_int_equal(bind(listener, (struct sockaddr *)&address,
 			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)n)),
 			 0);
 	assert_int_equal(listen(listener, 4), 0);
 	watch.peer = 12345;
-	say_hello(uid);
+	send_hello(uid);
 	assert_int_equal(received(listener, NULL), 0);
 	watch.peer = 0;
-	say_hello(uid);
+	send_hello(uid);
 	watch.peer = (uid_t)-1;
 	assert_int_equal(received(listener, &ring), 1);
 	assert_true(is_file(ring, ring_file));
