@@ -252,8 +252,9 @@ static inline void child_spins_in_child(void)
 	_exit(waitpid(pid, NULL, 0) != pid);
 }
 
-/* A child that does @what, followed with its children.  @set: sets options, may be NULL.  false: its events are refused. */
-static inline bool fixture_follow(struct fixture *f, struct child *child, void (*what)(void),
+/* A child that does @what, followed with its children; skips the test if its events are refused.  @set: sets options,
+ * may be NULL. */
+static inline void fixture_follow(struct fixture *f, struct child *child, void (*what)(void),
 				  void (*set)(struct perf_options *options))
 {
 	*child = child_start(what);
@@ -264,12 +265,12 @@ static inline bool fixture_follow(struct fixture *f, struct child *child, void (
 		set(&f->options);
 	assert_int_equal(fixture_open(f), 0);
 	if (fixture_add(f, child->pid) == 0)
-		return true;
+		return;
 	print_message("skipped: %s\n", f->error);
 	child_go(child);
 	child_wait(child);
 	fixture_deinit(f);
-	return false;
+	skip();
 }
 
 /* The child's work to its end. */

@@ -30,8 +30,7 @@ static void check_wakes(void (*what)(void))
 	struct fixture f;
 	struct child child;
 
-	if (!fixture_follow(&f, &child, what, soon))
-		skip();
+	fixture_follow(&f, &child, what, soon);
 	assert_int_equal(perf_source_enable(f.source), 0);
 	read_soon(&f, true);
 	read_soon(&f, true); /* no change */
@@ -44,15 +43,11 @@ static void check_wakes(void (*what)(void))
 	fixture_deinit(&f);
 }
 
+/* Of the task itself and of a child that inherited its events. */
 static void test_wakes(void **state)
 {
 	(void)state;
 	check_wakes(child_spins);
-}
-
-static void test_wakes_by_a_child(void **state)
-{
-	(void)state;
 	check_wakes(child_spins_in_child);
 }
 
@@ -63,8 +58,7 @@ static void test_off(void **state)
 	struct child child;
 
 	(void)state;
-	if (!fixture_follow(&f, &child, work_little, soon))
-		skip();
+	fixture_follow(&f, &child, work_little, soon);
 	assert_int_equal(perf_source_enable(f.source), 0);
 	read_soon(&f, true);
 	read_soon(&f, false);
@@ -81,8 +75,7 @@ static void test_not_wanted(void **state)
 	struct child child;
 
 	(void)state;
-	if (!fixture_follow(&f, &child, child_spins, rare))
-		skip();
+	fixture_follow(&f, &child, child_spins, rare);
 	assert_int_equal(perf_source_read_soon(f.source, f.cpus[0], true), -EOPNOTSUPP);
 	fixture_finish(&f, &child);
 }
@@ -98,8 +91,7 @@ static void test_weights(void **state)
 	int status;
 
 	(void)state;
-	if (!fixture_follow(&f, &child, child_spins, soon))
-		skip();
+	fixture_follow(&f, &child, child_spins, soon);
 	assert_int_equal(perf_source_enable(f.source), 0);
 	child_go(&child);
 	while (waitpid(child.pid, &status, WNOHANG) == 0) {
@@ -338,8 +330,7 @@ static void test_sizes_not_wanted(void **state)
 	struct child child;
 
 	(void)state;
-	if (!fixture_follow(&f, &child, work_little, soon))
-		skip();
+	fixture_follow(&f, &child, work_little, soon);
 	assert_int_equal(perf_source_enable(f.source), 0);
 	assert_int_equal(perf_source_set_stack_bytes(f.source, f.cpus[0], PERF_SMALL_BYTES),
 			 -EOPNOTSUPP);
@@ -350,15 +341,10 @@ static void test_sizes_not_wanted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_wakes),
-		cmocka_unit_test(test_wakes_by_a_child),
-		cmocka_unit_test(test_off),
-		cmocka_unit_test(test_not_wanted),
-		cmocka_unit_test(test_weights),
-		cmocka_unit_test(test_machine),
-		cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_sizes_held),
-		cmocka_unit_test(test_sizes_not_wanted),
+		cmocka_unit_test(test_wakes),	   cmocka_unit_test(test_off),
+		cmocka_unit_test(test_not_wanted), cmocka_unit_test(test_weights),
+		cmocka_unit_test(test_machine),	   cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_sizes_held), cmocka_unit_test(test_sizes_not_wanted),
 	};
 
 	return cmocka_run_group_tests_name("source-turns", tests, NULL, NULL);

@@ -11,6 +11,8 @@
  * count 9, weight 70. */
 #pragma once
 
+#include <errno.h>
+
 #include "profile/profile-export.h"
 #include "tests/unit/cmocka.h"
 
@@ -179,6 +181,20 @@ static inline struct profile hand_example(void)
 	hand_sample(&p, 200, 200, UINT32_MAX, 2);
 	hand_sample(&p, 200, 200, UINT32_MAX, 9)->skipped_reason = 2;
 	return p;
+}
+
+/* An @export onto a full disk fails by name. */
+static inline void expect_full_disk(int (*export)(const struct profile *profile,
+						  const struct export_options *options, FILE *out))
+{
+	struct profile p = hand_example();
+	FILE *full = fopen("/dev/full", "we");
+
+	if (full) {
+		assert_int_equal(export(&p, NULL, full), -ENOSPC);
+		(void)fclose(full);
+	}
+	profile_deinit(&p);
 }
 
 /* What a writer writes: new memory with a NUL behind. */

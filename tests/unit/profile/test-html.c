@@ -158,15 +158,8 @@ static void deep_stacks(void **state)
 
 static void a_full_disk_is_an_error(void **state)
 {
-	struct profile p = hand_example();
-	FILE *full = fopen("/dev/full", "we");
-
 	(void)state;
-	if (full) {
-		assert_int_equal(export_html(&p, NULL, full), -ENOSPC);
-		(void)fclose(full);
-	}
-	profile_deinit(&p);
+	expect_full_disk(export_html);
 }
 
 int main(void)

@@ -125,29 +125,6 @@ static void put_unwinding(struct buffer *b, uint64_t size, uint8_t cfa, bool lsd
 	put64(b, 0);
 }
 
-static struct uw_module *load(const struct buffer *b)
-{
-	struct uw_source source = {.fd = memfd_of(b->data, b->len)};
-	struct uw_module *m;
-
-	assert_int_equal(uw_module_new(UW_MODULE_JIT, "jit-1.dump", NULL, &m), 0);
-	assert_int_equal(uw_module_load_symbols(m, &source), 0);
-	fd_close(source.fd);
-	return m;
-}
-
-static void expect(const struct uw_module *m, uint64_t at, const char *name)
-{
-	struct uw_symbol s;
-
-	if (!name) {
-		assert_false(uw_module_symbol(m, at, &s));
-		return;
-	}
-	assert_true(uw_module_symbol(m, at, &s));
-	assert_string_equal(s.name, name);
-}
-
 static void test_records(void **state)
 {
 	_cleanup_(buffer_deinit) struct buffer b = {0};
@@ -165,14 +142,14 @@ static void test_records(void **state)
 	put_move(&b, 0x3000, 0x4000, 0x20);
 	put_move(&b, 0x9000, 0x5000, 0x20); /* of nothing known */
 	put_load(&b, 0x2010, 0x20, "over_second");
-	m = load(&b);
-	expect(m, 0x101f, "first");
-	expect(m, 0x1020, NULL);
-	expect(m, 0x2000, "second"); /* of which the end is gone */
-	expect(m, 0x2010, "over_second");
-	expect(m, 0x3000, "first");
-	expect(m, 0x4000, "first");
-	expect(m, 0x5000, NULL);
+	m = jit_module_of("jit-1.dump", b.data, b.len);
+	expect_symbol(m, 0x101f, "first");
+	expect_symbol(m, 0x1020, NULL);
+	expect_symbol(m, 0x2000, "second"); /* of which the end is gone */
+	expect_symbol(m, 0x2010, "over_second");
+	expect_symbol(m, 0x3000, "first");
+	expect_symbol(m, 0x4000, "first");
+	expect_symbol(m, 0x5000, NULL);
 	uw_module_unref(m);
 }
 
@@ -194,14 +171,14 @@ static void test_times(void **state)
 	(void)state;
 	put_header(&b);
 	put_load_at(&b, 100, 0x1000, 0x40, "first");
-	m = load(&b);
+	m = jit_module_of("jit-1.dump", b.data, b.len);
 	assert_false(uw_module_symbols_overlap(m));
 	uw_module_unref(m);
 	put_load_at(&b, 200, 0x1000, 0x20, "second");
 	put_load_at(&b, 300, 0x2000, 0x20, "third");
 	put_move_at(&b, 400, 0x2000, 0x1010, 0x20);
 	put_load_at(&b, 500, 0x2000, 0x20, "fourth");
-	m = load(&b);
+	m = jit_module_of("jit-1.dump", b.data, b.len);
 	assert_true(uw_module_symbols_overlap(m));
 	expect_at(m, 0x1018, 99, "first"); /* compilers make code known after it runs */
 	expect_at(m, 0x1018, 100, "first");
@@ -213,12 +190,12 @@ static void test_times(void **state)
 	expect_at(m, 0x1008, UINT64_MAX, "second");
 	expect_at(m, 0x2008, 450, "third");
 	expect_at(m, 0x2008, 501, "fourth");
-	expect(m, 0x1018, "third");
+	expect_symbol(m, 0x1018, "third");
 	assert_false(uw_module_symbol_at(m, 0x1040, 150, &s));
 	uw_module_unref(m);
 	/* Times of another clock mean nothing: the latest name counts. */
 	b.data[32] = 1;
-	m = load(&b);
+	m = jit_module_of("jit-1.dump", b.data, b.len);
 	expect_at(m, 0x1018, 150, "third");
 	uw_module_unref(m);
 }
@@ -235,17 +212,17 @@ static void test_pieces(void **state)
 	put_load_at(&b, 100, 0x1000, 0x40, "first");
 	put_load_at(&b, 250, 0x2000, 0x40, "second");
 	whole = b.len;
-	m = load(&b);
+	m = jit_module_of("jit-1.dump", b.data, b.len);
 	assert_int_equal(uw_module_symbols_until(m), UINT64_MAX);
 	uw_module_unref(m);
 	put_load_at(&b, 300, 0x3000, 0x40, "third");
 	b.len = whole + 20;
-	m = load(&b);
+	m = jit_module_of("jit-1.dump", b.data, b.len);
 	assert_int_equal(uw_module_symbols_until(m), 250);
-	expect(m, 0x3000, NULL);
+	expect_symbol(m, 0x3000, NULL);
 	uw_module_unref(m);
 	b.data[32] = 1; /* times of another clock */
-	m = load(&b);
+	m = jit_module_of("jit-1.dump", b.data, b.len);
 	assert_int_equal(uw_module_symbols_until(m), UINT64_MAX);
 	uw_module_unref(m);
 }
@@ -264,7 +241,7 @@ static void test_overlaps(void **state)
 		(void)snprintf(name, sizeof(name), "f%u", i);
 		put_load_at(&b, 100 + i, 0x1000, 0x40, name);
 	}
-	m = load(&b);
+	m = jit_module_of("jit-1.dump", b.data, b.len);
 	assert_true(uw_module_symbols_overlap(m));
 	expect_at(m, 0x1018, UINT64_MAX, "f1999");
 	expect_at(m, 0x1018, 100 + CODES - LOOKED, "f1488");
@@ -301,7 +278,7 @@ static void test_lines(void **state)
 	put_debug(&b, 0x9000, lines, 4); /* of other code than what follows */
 	put_load(&b, 0x3000, 0x40, "other");
 	put_move(&b, 0x1000, 0x5000, 0x40);
-	m = load(&b);
+	m = jit_module_of("jit-1.dump", b.data, b.len);
 	expect_line(m, 0x1003, NULL, 0);
 	expect_line(m, 0x1004, "a.js", 10);
 	expect_line(m, 0x101f, "a.js", 12);
@@ -350,7 +327,7 @@ static void test_unwinding(void **state)
 	(void)state;
 	put_header(&b);
 	put_load(&b, 0x1000, 0x20, "plain");
-	m = load(&b);
+	m = jit_module_of("jit-1.dump", b.data, b.len);
 	assert_null(uw_module_image(m));
 	uw_module_unref(m);
 	put_unwinding(&b, 0x25, 16, false);
@@ -363,7 +340,7 @@ static void test_unwinding(void **state)
 	put_unwinding(&b, 0x40, 64, false);
 	put_load(&b, 0x8000, 0x40, "before");
 	put_load(&b, 0x8020, 0x40, "over_before");
-	m = load(&b);
+	m = jit_module_of("jit-1.dump", b.data, b.len);
 	assert_true(uw_module_has_jit_cfi(m)); /* an import has no other process that reads */
 	assert_int_equal(cfa_at(m, 0x1000), -1);
 	assert_int_equal(cfa_at(m, 0x7f0000002000), 16);
@@ -406,9 +383,9 @@ static void test_growth(void **state)
 		assert_true(uw_module_has_jit_cfi(user));
 		assert_int_equal(uw_module_adopt_symbols(user), turn > 0);
 		assert_int_equal(uw_module_adopt_unwind(user), turn > 0);
-		expect(user, 0x1000, "first");
-		expect(user, 0x2000, turn > 0 ? "second" : NULL);
-		expect(user, 0x3000, turn > 1 ? "second" : NULL);
+		expect_symbol(user, 0x1000, "first");
+		expect_symbol(user, 0x2000, turn > 0 ? "second" : NULL);
+		expect_symbol(user, 0x3000, turn > 1 ? "second" : NULL);
 		assert_int_equal(cfa_at(user, 0x1000), 16);
 		assert_int_equal(cfa_at(user, 0x2000), turn > 0 ? 32 : -1);
 		assert_int_equal(cfa_at(user, 0x3000), turn > 1 ? 32 : -1);
@@ -474,11 +451,11 @@ static void test_damage(void **state)
 	put_load(&b, 0x2000, 0x20, "second");
 	for (size_t len = 12; len <= b.len; len++) {
 		struct buffer cut = {.data = b.data, .len = len};
-		struct uw_module *m = load(&cut);
+		struct uw_module *m = jit_module_of("jit-1.dump", cut.data, cut.len);
 
-		expect(m, 0x1000, len >= 40 + 94 ? "first" : NULL);
-		expect(m, 0x2000,
-		       len == b.len ? "second" : NULL); /* not before it is written whole */
+		expect_symbol(m, 0x1000, len >= 40 + 94 ? "first" : NULL);
+		expect_symbol(m, 0x2000,
+			      len == b.len ? "second" : NULL); /* not before it is written whole */
 		uw_module_unref(m);
 	}
 	for (size_t at = 4; at < b.len; at++) {

@@ -3,8 +3,6 @@
 
 #include "symbols/elf.h"
 
-static char dir[64];
-
 /* Line numbers count: leaf's body is line 3, middle's call line 7, outer's line 11. */
 static const char program[] =
 	"volatile int sink;\n"
@@ -48,11 +46,11 @@ static bool make_program(const char *compiler, const char *flags)
 
 	if (!have(compiler) || !have("nm") || !have("objcopy"))
 		return false;
-	(void)snprintf(path, sizeof(path), "%s/a.cc", dir);
+	(void)snprintf(path, sizeof(path), "%s/a.cc", fixture_dir);
 	file_write(path, program, sizeof(program) - 1);
 	return shell("cd %s && %s -x c++ -O1 -g %s -Wl,--build-id=sha1 -o a a.cc -x none && nm -S "
 		     "a >names",
-		     dir, compiler, flags);
+		     fixture_dir, compiler, flags);
 }
 
 static struct uw_module *open_module(const char *name, struct uw_source *source)
@@ -60,7 +58,7 @@ static struct uw_module *open_module(const char *name, struct uw_source *source)
 	struct uw_module *m;
 	char path[128];
 
-	(void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+	(void)snprintf(path, sizeof(path), "%s/%s", fixture_dir, name);
 	*source = (struct uw_source){.fd = open_or_die(path)};
 	assert_int_equal(uw_module_new(UW_MODULE_FILE, path, NULL, &m), 0);
 	return m;
@@ -77,7 +75,7 @@ static void range_of(const char *name, uint64_t *start, uint64_t *size)
 	_cleanup_(file_closep) FILE *f = NULL;
 	char path[128], line[512], found[256], type;
 
-	(void)snprintf(path, sizeof(path), "%s/names", dir);
+	(void)snprintf(path, sizeof(path), "%s/names", fixture_dir);
 	f = fopen(path, "re");
 	assert_non_null(f);
 	while (fgets(line, sizeof(line), f))
@@ -94,7 +92,7 @@ static void check_chain(struct uw_module *m, struct uw_source *source)
 	bool seen = false;
 	char file[128];
 
-	(void)snprintf(file, sizeof(file), "%s/a.cc", dir);
+	(void)snprintf(file, sizeof(file), "%s/a.cc", fixture_dir);
 	range_of("_Z5outeri", &start, &size);
 	for (uint64_t a = start; a < start + size; a++) {
 		struct found f = {0};
@@ -144,7 +142,8 @@ static void test_without_aranges(void **state)
 	struct uw_module *m;
 
 	(void)state;
-	if (!make_program("gcc", "") || !shell("cd %s && objcopy -R .debug_aranges a b", dir))
+	if (!make_program("gcc", "") ||
+	    !shell("cd %s && objcopy -R .debug_aranges a b", fixture_dir))
 		return;
 	m = open_module("b", &source);
 	check_chain(m, &source);
@@ -175,11 +174,11 @@ static void test_no_functions(void **state)
 	(void)state;
 	if (!have("gcc") || !have("nm"))
 		return;
-	(void)snprintf(path, sizeof(path), "%s/j.s", dir);
+	(void)snprintf(path, sizeof(path), "%s/j.s", fixture_dir);
 	file_write(path, code, sizeof(code) - 1);
 	assert_true(shell("cd %s && gcc -shared -nostdlib -Wl,--build-id=sha1 -o j j.s && nm -S j "
 			  ">names",
-			  dir));
+			  fixture_dir));
 	m = open_module("j", &source);
 	range_of("jitted", &start, &size);
 	assert_int_equal(size, 32);
@@ -228,7 +227,7 @@ static int by_id(struct uw_source *source, const char *path)
 	(void)source;
 	if (strncmp(path, "/usr/lib/debug/.build-id/", 25) != 0)
 		return -ENOENT;
-	(void)snprintf(at, sizeof(at), "%s/a.debug", dir);
+	(void)snprintf(at, sizeof(at), "%s/a.debug", fixture_dir);
 	return open(at, O_RDONLY | O_CLOEXEC);
 }
 
@@ -248,10 +247,11 @@ static void test_aliases(void **state)
 	char path[128];
 
 	(void)state;
-	(void)snprintf(path, sizeof(path), "%s/aliases.s", dir);
+	(void)snprintf(path, sizeof(path), "%s/aliases.s", fixture_dir);
 	file_write(path, text, sizeof(text) - 1);
 	if (!have("gcc") || !have("nm") ||
-	    !shell("cd %s && gcc -g -no-pie -o aliases aliases.s && nm -S aliases >names", dir))
+	    !shell("cd %s && gcc -g -no-pie -o aliases aliases.s && nm -S aliases >names",
+		   fixture_dir))
 		skip();
 	m = open_module("aliases", &source);
 	range_of("one", &start, &size);
@@ -274,7 +274,7 @@ static void test_separate_file(void **state)
 
 	(void)state;
 	if (!make_program("gcc", "") ||
-	    !shell("cd %s && objcopy --only-keep-debug a a.debug && strip -o bare a", dir))
+	    !shell("cd %s && objcopy --only-keep-debug a a.debug && strip -o bare a", fixture_dir))
 		return;
 	m = open_module("bare", &source);
 	range_of("_Z5outeri", &start, &size);
@@ -301,10 +301,10 @@ static void test_against_addr2line(void **state)
 	(void)state;
 	if (!have("addr2line") || !have("nm"))
 		return;
-	(void)snprintf(path, sizeof(path), "%s/lines", dir);
+	(void)snprintf(path, sizeof(path), "%s/lines", fixture_dir);
 	assert_true(shell("nm -S /proc/%d/exe | awk '$4~/^uw_/{print $1}' >%s/list && "
 			  "addr2line -a -i -f -C -e /proc/%d/exe <%s/list >%s",
-			  (int)getpid(), dir, (int)getpid(), dir, path));
+			  (int)getpid(), fixture_dir, (int)getpid(), fixture_dir, path));
 	assert_int_equal(uw_module_new(UW_MODULE_FILE, "/proc/self/exe", NULL, &m), 0);
 	f = fopen(path, "re");
 	/* "0xADDRESS", then pairs of function and file:line, innermost first */
@@ -357,7 +357,7 @@ static void test_spans(void **state)
 	(void)state;
 	if (!have("nm"))
 		return;
-	(void)snprintf(path, sizeof(path), "%s/ours", dir);
+	(void)snprintf(path, sizeof(path), "%s/ours", fixture_dir);
 	assert_true(shell("nm -S /proc/%d/exe | awk '$4~/^uw_(elf|lines|module)/{print $1,$2}' >%s",
 			  (int)getpid(), path));
 	assert_int_equal(uw_module_new(UW_MODULE_FILE, "/proc/self/exe", NULL, &m), 0);
@@ -408,8 +408,8 @@ static void test_damage(void **state)
 		char path[128];
 		int fd;
 
-		assert_true(shell("cd %s && cp a b", dir));
-		(void)snprintf(path, sizeof(path), "%s/b", dir);
+		assert_true(shell("cd %s && cp a b", fixture_dir));
+		(void)snprintf(path, sizeof(path), "%s/b", fixture_dir);
 		fd = open(path, O_RDWR | O_CLOEXEC);
 		assert_true(fd >= 0 && fstat(fd, &st) == 0);
 		for (unsigned k = 0; k < 20; k++) { /* .debug_* stand behind 0x3000 */
@@ -438,9 +438,9 @@ static void test_strings_without_end(void **state)
 	char path[128];
 
 	(void)state;
-	if (!make_program("gcc", "-gdwarf-5") || !shell("cd %s && cp a b", dir))
+	if (!make_program("gcc", "-gdwarf-5") || !shell("cd %s && cp a b", fixture_dir))
 		return;
-	(void)snprintf(path, sizeof(path), "%s/b", dir);
+	(void)snprintf(path, sizeof(path), "%s/b", fixture_dir);
 	range_of("_Z5outeri", &start, &size);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -469,32 +469,18 @@ static void test_truncated_while_open(void **state)
 	uint64_t start, size;
 
 	(void)state;
-	if (!make_program("gcc", "") || !shell("cd %s && cp a b", dir))
+	if (!make_program("gcc", "") || !shell("cd %s && cp a b", fixture_dir))
 		return;
 	range_of("_Z5outeri", &start, &size);
 	m = open_module("b", &source);
 	assert_true(uw_module_lines(m, &source, start, collect, &f) > 0);
-	assert_true(shell("truncate -s 100 %s/b", dir));
+	assert_true(shell("truncate -s 100 %s/b", fixture_dir));
 	for (uint64_t a = start; a < start + size; a++)
 		(void)uw_module_lines(m, &source, a, collect, &f); /* held in memory: no fault */
 	close_module(m, &source);
 	m = open_module("b", &source);
 	assert_true(uw_module_lines(m, &source, start, collect, &f) < 0);
 	close_module(m, &source);
-}
-
-static int dir_up(void **state)
-{
-	(void)state;
-	dir_make(dir);
-	return 0;
-}
-
-static int dir_down(void **state)
-{
-	(void)state;
-	dir_remove(dir);
-	return 0;
 }
 
 int main(void)
@@ -513,5 +499,5 @@ int main(void)
 		cmocka_unit_test(test_truncated_while_open),
 	};
 
-	return cmocka_run_group_tests(tests, dir_up, dir_down);
+	return cmocka_run_group_tests(tests, fixture_dir_make, fixture_dir_remove);
 }

@@ -3,29 +3,6 @@
 
 #include "symbols/module.h"
 
-static struct uw_module *load(const char *text, size_t len)
-{
-	struct uw_source source = {.fd = memfd_of(text, len)};
-	struct uw_module *m;
-
-	assert_int_equal(uw_module_new(UW_MODULE_JIT, "/tmp/perf-1.map", NULL, &m), 0);
-	assert_int_equal(uw_module_load_symbols(m, &source), 0);
-	fd_close(source.fd);
-	return m;
-}
-
-static void expect(const struct uw_module *m, uint64_t at, const char *name)
-{
-	struct uw_symbol s;
-
-	if (!name) {
-		assert_false(uw_module_symbol(m, at, &s));
-		return;
-	}
-	assert_true(uw_module_symbol(m, at, &s));
-	assert_string_equal(s.name, name);
-}
-
 static void test_lines(void **state)
 {
 	static const char text[] = "7f0000001000 40 simple\n"
@@ -45,20 +22,20 @@ static void test_lines(void **state)
 				   "\n\n"
 				   "7f000000c000 10 \xc3\xa9t\xc3\xa9\n"
 				   "7f000000d000 10 not_written_whole";
-	struct uw_module *m = load(text, sizeof(text) - 1);
+	struct uw_module *m = jit_module_of("/tmp/perf-1.map", text, sizeof(text) - 1);
 
 	(void)state;
-	expect(m, 0x7f0000001000, "simple");
-	expect(m, 0x7f000000103f, "simple");
-	expect(m, 0x7f0000001040, NULL);
-	expect(m, 0x7f000000200f, "with_prefix");
-	expect(m, 0x7f0000003019, "LazyCompile:~f /tmp/a b.js:10");
-	expect(m, 0x7f0000004001, "dos_line");
+	expect_symbol(m, 0x7f0000001000, "simple");
+	expect_symbol(m, 0x7f000000103f, "simple");
+	expect_symbol(m, 0x7f0000001040, NULL);
+	expect_symbol(m, 0x7f000000200f, "with_prefix");
+	expect_symbol(m, 0x7f0000003019, "LazyCompile:~f /tmp/a b.js:10");
+	expect_symbol(m, 0x7f0000004001, "dos_line");
 	for (uint64_t i = 5; i < 12; i++)
-		expect(m, 0x7f0000000000 + i * 0x1000, NULL);
-	expect(m, 0xffffffffffffff01, NULL);
-	expect(m, 0x7f000000c000, "\xc3\xa9t\xc3\xa9");
-	expect(m, 0x7f000000d000, NULL);
+		expect_symbol(m, 0x7f0000000000 + i * 0x1000, NULL);
+	expect_symbol(m, 0xffffffffffffff01, NULL);
+	expect_symbol(m, 0x7f000000c000, "\xc3\xa9t\xc3\xa9");
+	expect_symbol(m, 0x7f000000d000, NULL);
 	assert_true(uw_module_has_symbols(m));
 	uw_module_unref(m);
 }
@@ -78,7 +55,7 @@ static void test_kinds(void **state)
 		"1000 10 py::f:/a.py\n2000 10 JS:*f /a.js:1:2\n3000 10 LazyCompile:~g\n"
 		"4000 10 Builtin:ArrayMap\n5000 10 py::\n6000 10 \001hidden\n"
 		"7000 10 Main.run\n";
-	struct uw_module *m = load(text, sizeof(text) - 1);
+	struct uw_module *m = jit_module_of("/tmp/perf-1.map", text, sizeof(text) - 1);
 
 	(void)state;
 	assert_int_equal(kind_at(m, 0x1000, "py::f:/a.py"), FRAME_PYTHON);
@@ -86,7 +63,7 @@ static void test_kinds(void **state)
 	assert_int_equal(kind_at(m, 0x3000, "LazyCompile:~g"), FRAME_JS);
 	assert_int_equal(kind_at(m, 0x4000, "Builtin:ArrayMap"), FRAME_NATIVE);
 	assert_int_equal(kind_at(m, 0x5000, "py::"), FRAME_NATIVE);
-	expect(m, 0x6000, NULL); /* no name begins as the mark of a kind */
+	expect_symbol(m, 0x6000, NULL); /* no name begins as the mark of a kind */
 	assert_int_equal(kind_at(m, 0x7000, "Main.run"), FRAME_NATIVE);
 	uw_module_unref(m);
 }
@@ -95,12 +72,12 @@ static void test_overlaps(void **state)
 {
 	static const char text[] = "1000 100 interpreted\n2000 100 kept\n1000 100 optimised\n2fff "
 				   "1 z\n1080 10 patched\n";
-	struct uw_module *m = load(text, sizeof(text) - 1);
+	struct uw_module *m = jit_module_of("/tmp/perf-1.map", text, sizeof(text) - 1);
 
 	(void)state;
-	expect(m, 0x1000, NULL); /* the later entry lies inside: what was around is stale */
-	expect(m, 0x1085, "patched");
-	expect(m, 0x2000, "kept");
+	expect_symbol(m, 0x1000, NULL); /* the later entry lies inside: what was around is stale */
+	expect_symbol(m, 0x1085, "patched");
+	expect_symbol(m, 0x2000, "kept");
 	uw_module_unref(m);
 }
 
@@ -112,15 +89,15 @@ static void test_grows(void **state)
 	(void)state;
 	assert_int_equal(uw_module_new(UW_MODULE_JIT, "/tmp/perf-1.map", NULL, &m), 0);
 	assert_int_equal(uw_module_load_symbols(m, &source), 0);
-	expect(m, 0x1000, "a");
-	expect(m, 0x2000, NULL);
+	expect_symbol(m, 0x1000, "a");
+	expect_symbol(m, 0x2000, NULL);
 	assert_int_equal(write(source.fd, "2000 10 b\n", 10), 10);
 	uw_module_drop_symbols(m);
-	expect(m, 0x1000, NULL);
+	expect_symbol(m, 0x1000, NULL);
 	assert_true(uw_module_want_symbols(m));
 	assert_int_equal(uw_module_load_symbols(m, &source), 0);
-	expect(m, 0x1000, "a");
-	expect(m, 0x2000, "b");
+	expect_symbol(m, 0x1000, "a");
+	expect_symbol(m, 0x2000, "b");
 	uw_module_unref(m);
 	fd_close(source.fd);
 }
@@ -136,16 +113,16 @@ static void test_bounds(void **state)
 	(void)state;
 	memset(text + 8, 'n', 4000); /* cut at 1024 */
 	strcat(text, "\n");
-	m = load(text, strlen(text));
+	m = jit_module_of("/tmp/perf-1.map", text, strlen(text));
 	assert_true(uw_module_symbol(m, 0x1000, &s));
 	assert_int_equal(strlen(s.name), 1024);
 	uw_module_unref(m);
-	m = load("", 0);
-	expect(m, 0, NULL);
+	m = jit_module_of("/tmp/perf-1.map", "", 0);
+	expect_symbol(m, 0, NULL);
 	uw_module_unref(m);
-	m = load("1000 10 a\0b\n2000 10 c\n", 22); /* no text */
-	expect(m, 0x1000, NULL);
-	expect(m, 0x2000, "c");
+	m = jit_module_of("/tmp/perf-1.map", "1000 10 a\0b\n2000 10 c\n", 22); /* no text */
+	expect_symbol(m, 0x1000, NULL);
+	expect_symbol(m, 0x2000, "c");
 	uw_module_unref(m);
 	/* a FIFO in its place must not stop us */
 	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
@@ -169,8 +146,8 @@ static void test_long(void **state)
 	assert_int_equal(write(source.fd, "\n2000 10 at_the_end\n", 20), 20);
 	assert_int_equal(uw_module_new(UW_MODULE_JIT, "x", NULL, &m), 0);
 	assert_int_equal(uw_module_load_symbols(m, &source), 0);
-	expect(m, 0x1000, NULL);
-	expect(m, 0x2000, "at_the_end");
+	expect_symbol(m, 0x1000, NULL);
+	expect_symbol(m, 0x2000, "at_the_end");
 	uw_module_unref(m);
 	fd_close(source.fd);
 }

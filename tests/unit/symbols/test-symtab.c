@@ -6,8 +6,6 @@
 
 #include "symbols/parts.h"
 
-static char dir[64];
-
 static struct uw_module *load_path(const char *path,
 				   int (*opener)(struct uw_source *, const char *))
 {
@@ -24,7 +22,7 @@ static struct uw_module *load_in_dir(const char *name)
 {
 	char path[128];
 
-	(void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+	(void)snprintf(path, sizeof(path), "%s/%s", fixture_dir, name);
 	return load_path(path, NULL);
 }
 
@@ -114,7 +112,7 @@ static void test_self(void **state)
 	(void)state;
 	if (!have("nm"))
 		return;
-	(void)snprintf(list, sizeof(list), "%s/nm", dir);
+	(void)snprintf(list, sizeof(list), "%s/nm", fixture_dir);
 	assert_true(
 		shell("nm -S --defined-only /proc/%d/exe | awk 'NF==4' >%s", (int)getpid(), list));
 	m = load_path("/proc/self/exe", NULL);
@@ -135,12 +133,12 @@ static bool make_program(void)
 
 	if (!have("gcc") || !have("objcopy") || !have("strip"))
 		return false;
-	(void)snprintf(path, sizeof(path), "%s/a.c", dir);
+	(void)snprintf(path, sizeof(path), "%s/a.c", fixture_dir);
 	file_write(path, source, sizeof(source) - 1);
 	return shell("cd %s && gcc -O1 -g -rdynamic -Wl,-z,lazy -Wl,--build-id=sha1 -o full a.c && "
 		     "strip -o bare full && "
 		     "objcopy --only-keep-debug full full.debug && nm full >names",
-		     dir);
+		     fixture_dir);
 }
 
 static uint64_t address_of(const char *name)
@@ -149,7 +147,7 @@ static uint64_t address_of(const char *name)
 	char path[128], line[512], found[256], type;
 	uint64_t address;
 
-	(void)snprintf(path, sizeof(path), "%s/names", dir);
+	(void)snprintf(path, sizeof(path), "%s/names", fixture_dir);
 	f = fopen(path, "re");
 	assert_non_null(f);
 	while (fgets(line, sizeof(line), f))
@@ -182,7 +180,7 @@ static uint64_t address_in(const char *file, const char *name)
 	char path[128], line[256], found[128];
 	uint64_t at;
 
-	(void)snprintf(path, sizeof(path), "%s/%s", dir, file);
+	(void)snprintf(path, sizeof(path), "%s/%s", fixture_dir, file);
 	f = fopen(path, "re");
 	assert_non_null(f);
 	while (fgets(line, sizeof(line), f))
@@ -212,10 +210,10 @@ static void test_plain_names(void **state)
 				"\t.type \"%s\", @function\n\"%s\":\n\t.skip 16\n"
 				"\t.size \"%s\", 16\n",
 				names[i][0], names[i][0], names[i][0]);
-	(void)snprintf(path, sizeof(path), "%s/names.s", dir);
+	(void)snprintf(path, sizeof(path), "%s/names.s", fixture_dir);
 	file_write(path, text, (size_t)len);
 	if (!have("gcc") || !have("nm") ||
-	    !shell("cd %s && gcc -no-pie -o names names.s && nm names >names.nm", dir))
+	    !shell("cd %s && gcc -no-pie -o names names.s && nm names >names.nm", fixture_dir))
 		skip();
 	m = load_in_dir("names");
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
@@ -239,15 +237,15 @@ static void test_versions(void **state)
 	char path[128];
 
 	(void)state;
-	(void)snprintf(path, sizeof(path), "%s/versions.s", dir);
+	(void)snprintf(path, sizeof(path), "%s/versions.s", fixture_dir);
 	file_write(path, text, sizeof(text) - 1);
-	(void)snprintf(path, sizeof(path), "%s/versions.map", dir);
+	(void)snprintf(path, sizeof(path), "%s/versions.map", fixture_dir);
 	file_write(path, "V1 {global: a; local: *;}; V2 {global: call;} V1;", 49);
 	if (!have("gcc") || !have("nm") ||
 	    !shell("cd %s && gcc -shared -nostdlib -o versions versions.s "
 		   "-Wl,--version-script=versions.map && nm versions >versions.nm && "
 		   "grep -q 'call@@V2' versions.nm",
-		   dir))
+		   fixture_dir))
 		skip();
 	m = load_in_dir("versions");
 	assert_true(uw_module_symbol(m, address_in("versions.nm", "now"), &s));
@@ -267,7 +265,7 @@ static void test_stripped(void **state)
 	assert_true(knows(m, "hidden_one"));
 	assert_true(uw_module_has_symbols(m));
 	uw_module_unref(m);
-	(void)snprintf(path, sizeof(path), "%s/bare", dir);
+	(void)snprintf(path, sizeof(path), "%s/bare", fixture_dir);
 	m = load_path(path, no_file);
 	assert_false(knows(m, "hidden_one"));
 	assert_true(knows(m, "exported_one")); /* .dynsym */
@@ -276,8 +274,8 @@ static void test_stripped(void **state)
 	/* section headers gone as well: the same through PT_DYNAMIC */
 	assert_true(shell("cd %s && cp bare blind && printf '\\0\\0\\0\\0' | dd of=blind bs=1 "
 			  "seek=60 conv=notrunc 2>/dev/null",
-			  dir));
-	(void)snprintf(path, sizeof(path), "%s/blind", dir);
+			  fixture_dir));
+	(void)snprintf(path, sizeof(path), "%s/blind", fixture_dir);
 	m = load_path(path, no_file);
 	assert_true(knows(m, "exported_one"));
 	uw_module_unref(m);
@@ -326,8 +324,8 @@ static void test_plt_aarch64(void **state)
 				  "aarch64-linux-gnu-gcc -O1 %s -nostdlib -shared -fPIC -o arm.so "
 				  "plt.c && aarch64-linux-gnu-objdump -d -j .plt arm.so | "
 				  "sed -n 's/^\\([0-9a-f]*\\) <\\(.*@plt\\)>:/\\1 \\2/p' >arm.plt",
-				  dir, kinds[i].flags));
-		(void)snprintf(list, sizeof(list), "%s/arm.plt", dir);
+				  fixture_dir, kinds[i].flags));
+		(void)snprintf(list, sizeof(list), "%s/arm.plt", fixture_dir);
 		f = fopen(list, "re");
 		assert_non_null(f);
 		assert_int_equal(
@@ -360,18 +358,19 @@ static void test_debugdata(void **state)
 			  ".gnu_debugdata=cut.xz bare cut && "
 			  "head -c 70000000 /dev/zero | xz >bomb.xz && objcopy --add-section "
 			  ".gnu_debugdata=bomb.xz bare bomb",
-			  dir));
-	(void)snprintf(path, sizeof(path), "%s/packed", dir);
+			  fixture_dir));
+	(void)snprintf(path, sizeof(path), "%s/packed", fixture_dir);
 	m = load_path(path, no_file);
 	assert_true(knows(m, "hidden_one"));
 	assert_true(uw_module_has_symbols(m));
 	uw_module_unref(m);
-	(void)snprintf(path, sizeof(path), "%s/cut", dir); /* damaged: the rest still serves */
+	(void)snprintf(path, sizeof(path), "%s/cut",
+		       fixture_dir); /* damaged: the rest still serves */
 	m = load_path(path, no_file);
 	assert_false(uw_module_has_symbols(m));
 	assert_true(knows(m, "exported_one"));
 	uw_module_unref(m);
-	(void)snprintf(path, sizeof(path), "%s/bomb", dir);
+	(void)snprintf(path, sizeof(path), "%s/bomb", fixture_dir);
 	m = load_path(path, no_file);
 	assert_false(uw_module_has_symbols(m));
 	uw_module_unref(m);
@@ -386,7 +385,7 @@ static int redirect(struct uw_source *source, const char *path)
 	if (strncmp(path, "/usr/lib/debug/.build-id/", 25) != 0)
 		return -ENOENT;
 	assert_int_equal(strlen(path), 25 + 2 + 1 + 38 + 6);
-	(void)snprintf(at, sizeof(at), "%s/by-id", dir);
+	(void)snprintf(at, sizeof(at), "%s/by-id", fixture_dir);
 	return open(at, O_RDONLY | O_CLOEXEC);
 }
 
@@ -398,15 +397,15 @@ static void test_by_build_id(void **state)
 	(void)state;
 	if (!make_program())
 		return;
-	(void)snprintf(path, sizeof(path), "%s/bare", dir);
-	assert_true(shell("cd %s && cp full.debug by-id", dir));
+	(void)snprintf(path, sizeof(path), "%s/bare", fixture_dir);
+	assert_true(shell("cd %s && cp full.debug by-id", fixture_dir));
 	m = load_path(path, redirect);
 	assert_true(knows(m, "hidden_one"));
 	uw_module_unref(m);
 	/* another program's */
 	assert_true(shell("cd %s && echo 'int main(void){return 7;}' >o.c && gcc -g "
 			  "-Wl,--build-id=sha1 -o other o.c && cp other by-id",
-			  dir));
+			  fixture_dir));
 	m = load_path(path, redirect);
 	assert_false(uw_module_has_symbols(m));
 	uw_module_unref(m);
@@ -435,25 +434,11 @@ static void test_by_link(void **state)
 				  "objcopy -R .note.gnu.build-id --add-gnu-debuglink=linked.debug "
 				  "bare linked && "
 				  "rm linked.debug && %s",
-				  dir, cases[i].make));
+				  fixture_dir, cases[i].make));
 		m = load_in_dir("linked");
 		assert_int_equal(uw_module_has_symbols(m), cases[i].found);
 		uw_module_unref(m);
 	}
-}
-
-static int dir_up(void **state)
-{
-	(void)state;
-	dir_make(dir);
-	return 0;
-}
-
-static int dir_down(void **state)
-{
-	(void)state;
-	dir_remove(dir);
-	return 0;
 }
 
 int main(void)
@@ -467,5 +452,5 @@ int main(void)
 		cmocka_unit_test(test_by_link),
 	};
 
-	return cmocka_run_group_tests(tests, dir_up, dir_down);
+	return cmocka_run_group_tests(tests, fixture_dir_make, fixture_dir_remove);
 }

@@ -1,36 +1,17 @@
 /* test-trace-check.c - which configs can be run without a tracing service, and with which words the
  * others are refused. */
-#include <errno.h>
-
 #include "tests/unit/cmocka.h"
+
+#include "tests/unit/tracing/check-fixture.h"
 
 #include "tracing/trace-session.h"
 
-static char error[512];
-
 #define GOOD "buffers { size_kb: 64 name: 'one' } data_sources { config { name: 'linux.perf' } } "
-
-static struct config *parse(const char *text)
-{
-	struct config *c;
-
-	if (config_read("f", text, strlen(text), CONFIG_TEXT, &c, error, sizeof(error)) < 0)
-		fail_msg("%s", error);
-	return c;
-}
 
 /* "": it can be run. */
 static const char *check(const char *text)
 {
-	struct config *c = parse(text);
-	int r;
-
-	error[0] = 0;
-	r = trace_check(c->message, error, sizeof(error));
-	assert_true(r == 0 || r == -EINVAL);
-	assert_int_equal(r < 0, *error != 0);
-	(void)config_free(c);
-	return error;
+	return checked(text, trace_check);
 }
 
 static void test_fields(void **state)

@@ -1,35 +1,15 @@
 /* test-triggers.c - the triggers of a config: what is refused, and which are accepted when.  Time is a parameter. */
-#include <errno.h>
-
 #include "tests/unit/cmocka.h"
 
-#include "config/config.h"
+#include "tests/unit/tracing/check-fixture.h"
+
 #include "tracing/triggers.h"
 
 #define HOUR (3600 * NSEC_PER_SEC)
 
-static char error[512];
-
-static struct config *parse(const char *text)
-{
-	struct config *c;
-
-	if (config_read("f", text, strlen(text), CONFIG_TEXT, &c, error, sizeof(error)) < 0)
-		fail_msg("%s", error);
-	return c;
-}
-
 static const char *check(const char *text)
 {
-	struct config *c = parse(text);
-	int r;
-
-	error[0] = 0;
-	r = triggers_check(c->message, error, sizeof(error));
-	assert_true(r == 0 || r == -EINVAL);
-	assert_int_equal(r < 0, *error != 0);
-	(void)config_free(c);
-	return error;
+	return checked(text, triggers_check);
 }
 
 #define MODE(mode, more) "trigger_config { trigger_mode: " mode " " more " } "

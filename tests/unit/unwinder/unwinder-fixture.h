@@ -266,6 +266,48 @@ UNUSED static void dir_remove(const char *dir)
 	assert_true(shell("rm -rf '%s'", dir));
 }
 
+/* Setup and teardown of tests that share one folder. */
+static char fixture_dir[64];
+
+UNUSED static int fixture_dir_make(void **state)
+{
+	(void)state;
+	dir_make(fixture_dir);
+	return 0;
+}
+
+UNUSED static int fixture_dir_remove(void **state)
+{
+	(void)state;
+	dir_remove(fixture_dir);
+	return 0;
+}
+
+/* A JIT module @name with the symbols of @data. */
+UNUSED static struct uw_module *jit_module_of(const char *name, const void *data, size_t len)
+{
+	struct uw_source source = {.fd = memfd_of(data, len)};
+	struct uw_module *m;
+
+	assert_int_equal(uw_module_new(UW_MODULE_JIT, name, NULL, &m), 0);
+	assert_int_equal(uw_module_load_symbols(m, &source), 0);
+	fd_close(source.fd);
+	return m;
+}
+
+/* The symbol at @at is @name; NULL: there is none. */
+UNUSED static void expect_symbol(const struct uw_module *m, uint64_t at, const char *name)
+{
+	struct uw_symbol s;
+
+	if (!name) {
+		assert_false(uw_module_symbol(m, at, &s));
+		return;
+	}
+	assert_true(uw_module_symbol(m, at, &s));
+	assert_string_equal(s.name, name);
+}
+
 UNUSED static void file_write(const char *path, const void *data, size_t len)
 {
 	_cleanup_(fd_closep) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);

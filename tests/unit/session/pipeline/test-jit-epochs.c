@@ -30,17 +30,6 @@ static void put_load(struct buffer *b, uint64_t time, uint64_t address, const ch
 	buffer_append(b, name, strlen(name) + 1);
 }
 
-static struct uw_module *load(const struct buffer *b)
-{
-	struct uw_source source = {.fd = memfd_of(b->data, b->len)};
-	struct uw_module *m;
-
-	assert_int_equal(uw_module_new(UW_MODULE_JIT, "jit-1.dump", NULL, &m), 0);
-	assert_int_equal(uw_module_load_symbols(m, &source), 0);
-	fd_close(source.fd);
-	return m;
-}
-
 static uint64_t key(struct jit_epochs *epochs, uint64_t address, uint64_t time)
 {
 	uint64_t k;
@@ -62,7 +51,7 @@ static void test_reuse(void **state)
 	put32(&b, 12);
 	put_load(&b, 100, 0x1000, "first");
 	put_load(&b, 100, 0x2000, "other");
-	m = load(&b);
+	m = jit_module_of("jit-1.dump", b.data, b.len);
 	first = key(&epochs, 0x1010, 110);
 	other = key(&epochs, 0x2010, 111);
 	assert_int_equal(first, 0x1010);
@@ -76,7 +65,7 @@ static void test_reuse(void **state)
 	uw_module_unref(m);
 
 	put_load(&b, 200, 0x1000, "second");
-	m = load(&b);
+	m = jit_module_of("jit-1.dump", b.data, b.len);
 	assert_int_equal(jit_epochs_begin(&epochs, m, false), 1);
 	assert_int_equal(jit_epochs_begin(&epochs, m, false), 0);
 	second = key(&epochs, 0x1010, 210);
@@ -90,7 +79,7 @@ static void test_reuse(void **state)
 	assert_int_equal(jit_epochs_begin(&epochs, m, true), 0);
 	uw_module_unref(m);
 	put_load(&b, 300, 0x1000, "second");
-	m = load(&b);
+	m = jit_module_of("jit-1.dump", b.data, b.len);
 	assert_int_equal(jit_epochs_begin(&epochs, m, true), 0);
 	uw_module_unref(m);
 	jit_epochs_deinit(&epochs);
@@ -111,7 +100,7 @@ static void test_unnamed(void **state)
 	put32(&b, 1);
 	put32(&b, 12);
 	put_load(&b, 100, 0x2000, "other");
-	m = load(&b);
+	m = jit_module_of("jit-1.dump", b.data, b.len);
 	assert_int_equal(jit_epochs_begin(&epochs, m, false), 0);
 	for (uint64_t i = 1; i < 100; i++) {
 		int begun;
@@ -155,7 +144,7 @@ static void test_bounds(void **state)
 	put32(&b, 1);
 	put32(&b, 12);
 	put_load(&b, 100, 0x10, "other");
-	m = load(&b);
+	m = jit_module_of("jit-1.dump", b.data, b.len);
 	for (uint64_t i = 0; i < FRAMES + 1000; i++)
 		(void)key(&epochs, 0x1000 + i, 110);
 	assert_int_equal(epochs.first.n_used, FRAMES);
