@@ -24,7 +24,6 @@
 #include "base/error.h"
 #include "base/table.h"
 #include "symbols/cfi-table.h"
-#include "symbols/jit-index.h"
 #include "symbols/symbols.h"
 
 enum {
@@ -398,10 +397,8 @@ static int symbols_of(const struct jitdump *dump, struct uw_symbols **ret_symbol
 		.until = dump->at == dump->file_size || dump->other_clock ? UINT64_MAX
 									  : dump->last_time,
 	};
-	struct jit_index *index = NULL;
-	int r = jit_index_new(&from, &index);
 
-	return r < 0 ? trace(r) : trace(uw_symbols_of_index(index, ret_symbols));
+	return trace(uw_symbols_of_codes(&from, ret_symbols));
 }
 
 /* ---- unwinding information ---- */

@@ -11,7 +11,6 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "symbols/jit-index.h"
 #include "symbols/symbols.h"
 
 enum { JIT_NAME_MAX = 1024 };

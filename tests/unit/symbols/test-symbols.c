@@ -1,6 +1,9 @@
 /* test-symbols.c - which name an address gets, and from which table. */
 #include "tests/unit/unwinder/unwinder-fixture.h"
 
+#include <errno.h>
+
+#include "base/bytes.h"
 #include "symbols/parts.h"
 #include "symbols/symbols.h"
 
@@ -246,13 +249,133 @@ static void test_uneven(void **state)
 	uw_symbols_free(s);
 }
 
+/* The pool: "\0first\0second\0src.js". */
+static struct uw_symbols *build_codes(uint64_t until)
+{
+	static char pool[] = "\0py::first:f.py\0second\0src.js";
+	const uint32_t second = 16, file = 23;
+	/* One address twice, in no order; the second code ends where other code lies. */
+	struct jit_code codes[] = {
+		{.start = 0x2000,
+		 .time = 70,
+		 .size = 0x40,
+		 .order = 2,
+		 .name = second,
+		 .lines = 0,
+		 .n_lines = 2},
+		{.start = 0x3000, .time = 10, .size = 0x10, .order = 0, .name = second},
+		{.start = 0x2000, .time = 20, .size = 0x80, .order = 1, .name = 1},
+	};
+	struct jit_line lines[] = {{.at = 0, .line = 7, .file = file},
+				   {.at = 0x10, .line = 9, .file = file}};
+	const struct jit_index from = {.codes = codes,
+				       .n = ARRAY_SIZE(codes),
+				       .lines = lines,
+				       .n_lines = ARRAY_SIZE(lines),
+				       .pool = pool,
+				       .pool_len = sizeof(pool),
+				       .until = until};
+	struct uw_symbols *s;
+
+	assert_int_equal(uw_symbols_of_codes(&from, &s), 0);
+	return s;
+}
+
+static void expect_at(const struct uw_symbols *s, uint64_t at, uint64_t time, const char *name,
+		      uint64_t size, uint32_t line)
+{
+	struct uw_symbol found = {0};
+
+	if (!uw_symbols_find_at(s, at, time, &found))
+		fail_msg("%lx is nothing at %lu", at, time);
+	assert_string_equal(found.name, name);
+	assert_int_equal(found.size, size);
+	assert_int_equal(found.line, line);
+	assert_int_equal(found.file != NULL, line != 0);
+	assert_int_equal(found.kind, strncmp(name, "py::", 4) ? FRAME_NATIVE : FRAME_PYTHON);
+}
+
+static void check_codes(const struct uw_symbols *s, uint64_t until)
+{
+	struct uw_symbol found;
+
+	assert_true(uw_symbols_full(s));
+	assert_true(uw_symbols_have_times(s));
+	assert_true(uw_symbols_overlap(s));
+	assert_int_equal(uw_symbols_until(s), until);
+	expect_at(s, 0x2004, 30, "py::first:f.py", 0x80, 0);
+	expect_at(s, 0x2004, 70, "second", 0x40, 7);
+	expect_at(s, 0x2010, UINT64_MAX, "second", 0x40, 9);
+	expect_at(s, 0x2004, 5, "py::first:f.py", 0x80, 0); /* announced after its first call */
+	expect_at(s, 0x2050, UINT64_MAX, "py::first:f.py", 0x80, 0); /* behind the later one */
+	expect(s, 0x300f, "second", 0x3000, 0x10);
+	assert_false(uw_symbols_find_at(s, 0x3010, 30, &found));
+	assert_false(uw_symbols_find_at(s, 0x1fff, 30, &found));
+}
+
+/* Code of a JIT compiler: which one an address had when.  The same after packing and unpacking, which checks each field. */
+static void test_codes(void **state)
+{
+	enum { UNTIL = 90, ROOM = 4096 };
+	uint8_t bytes[ROOM], changed[ROOM];
+	struct packer to = {.data = bytes, .room = ROOM};
+	struct uw_symbols *s = build_codes(UNTIL), *copy = NULL;
+	struct cursor from;
+
+	(void)state;
+	check_codes(s, UNTIL);
+	uw_symbols_pack(s, &to);
+	assert_false(to.bad);
+	from = cursor_of(bytes, to.len);
+	assert_int_equal(uw_symbols_unpack(&from, &copy), 0);
+	check_codes(copy, UNTIL);
+	assert_int_equal(uw_symbols_bytes(copy), uw_symbols_bytes(s));
+	uw_symbols_free(copy);
+	for (size_t len = 0; len < to.len; len++) {
+		from = cursor_of(bytes, len);
+		assert_int_equal(uw_symbols_unpack(&from, &copy), -EBADMSG);
+	}
+	for (size_t i = 0; i < to.len; i++) { /* no byte leads outside */
+		struct uw_symbol found;
+
+		memcpy(changed, bytes, to.len);
+		changed[i] ^= 0xff;
+		from = cursor_of(changed, to.len);
+		if (uw_symbols_unpack(&from, &copy) < 0)
+			continue;
+		for (uint64_t at = 0x1ff0; at < 0x3020; at++)
+			if (uw_symbols_find_at(copy, at, 30, &found))
+				assert_true(strlen(found.name) < ROOM);
+		uw_symbols_free(copy);
+	}
+	uw_symbols_free(s);
+}
+
+/* Names of a symbol table hold at any time. */
+static void test_timeless(void **state)
+{
+	struct uw_symbols_builder b = {0};
+	struct uw_symbol found;
+	struct uw_symbols *s;
+
+	(void)state;
+	add(&b, 0x1000, 0x100, "always", UW_RANK_GLOBAL);
+	s = build(&b);
+	assert_false(uw_symbols_full(s) || uw_symbols_have_times(s) || uw_symbols_overlap(s));
+	assert_int_equal(uw_symbols_until(s), UINT64_MAX);
+	assert_true(uw_symbols_find_at(s, 0x1010, 3, &found));
+	assert_string_equal(found.name, "always");
+	uw_symbols_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lookup), cmocka_unit_test(test_preference),
-		cmocka_unit_test(test_nested), cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_latest), cmocka_unit_test(test_many),
-		cmocka_unit_test(test_uneven),
+		cmocka_unit_test(test_lookup),	 cmocka_unit_test(test_preference),
+		cmocka_unit_test(test_nested),	 cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_latest),	 cmocka_unit_test(test_many),
+		cmocka_unit_test(test_uneven),	 cmocka_unit_test(test_codes),
+		cmocka_unit_test(test_timeless),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
