@@ -22,7 +22,7 @@ void attr_waking(const struct perf_options *options, struct perf_event_attr *ret
 /* The same tracepoint with the stack of the task that wakes.  Its samples lie in the leader's ring, in the form of the
  * leader's. */
 void attr_waker(const struct perf_options *options, struct perf_event_attr *ret_attr);
-/* Wakes the reader of a sideband ring, which has its records, while its task runs (source-watch.c). */
+/* Wakes the reader of a sideband ring, which has its records, while its task runs (source-count.c). */
 void attr_watch(const struct perf_options *options, struct perf_event_attr *ret_attr);
 /* A disabled event that only owns a ring, see source.c.  @watermark: bytes before a wake-up.
  */

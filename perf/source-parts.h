@@ -27,7 +27,7 @@ enum {
 	FD_WAKING,
 	FD_WAKER,
 	FD_WATCH,
-	FD_SOON, /* from here on: source-turns.c */
+	FD_SOON, /* from here on: they sample in turn */
 	FD_MIDDLE,
 	FD_SMALL,
 	FDS
@@ -67,7 +67,7 @@ struct source_cpu {
 	enum turn_state state;	    /* tasks */
 	uint8_t turn, next, before; /* of source_group.fds; TURN_BOTH: next; TURN_REPEAT: before */
 	uint64_t settle_at;	    /* CLOCK_MONOTONIC */
-	bool counted, dead;	    /* enabled_ns is known; it stands still (source-hotplug.c) */
+	bool counted, dead;	    /* enabled_ns is known; it stands still */
 	uint64_t enabled_ns;	    /* of the leader, when the counts were read last */
 	uint64_t sideband_lost;	    /* of sideband events that were replaced */
 	struct source_count closed; /* of events that were replaced; value: scaled */
@@ -159,34 +159,12 @@ int source_switch_remember(struct perf_source *source, const struct source_task 
 int source_switch_output(struct perf_source *source, const struct source_task *task,
 			 size_t cpu_index);
 
-/* source-watch.c: after the rings.  A refusal is no failure: the tasks are then not watched. */
+/* source-count.c: after the rings.  A refusal is no failure: the tasks are then not watched. */
 void source_watch_open(struct perf_source *source, const struct source_task *task);
 
-/* How many events there may be for each of these uses, besides what a recording needs. */
-size_t source_most_extra(void);
-
-/* source-turns.c.  After the rings; a refusal is no failure. */
+/* After the rings; a refusal is no failure. */
 void source_turns_open(struct perf_source *source, struct source_task *task);
 /* No change is in progress any more: the events are about to be disabled. */
 void source_turns_stop(struct perf_source *source);
-/* Of all events of @group that have sampled, as if one had. */
-int source_turns_read(const struct perf_source *source, const struct source_task *task,
-		      size_t cpu_index, struct source_count *ret_count);
-int source_turns_set_bytes(struct perf_source *source, size_t cpu_index, uint32_t bytes);
-/* tasks: SPAN_TASKS + the index of the event @id. */
-uint64_t source_turn_of(const struct perf_source *source, uint64_t id);
-/* source-hotplug.c: the counts of a CPU's leader were read. */
-void source_hotplug_look(const struct perf_source *source, struct source_cpu *cpu,
-			 uint64_t enabled_ns);
-/* source-count.c: the next event of a CPU, with copies of @stack_bytes, takes over (machine). */
+/* The next event of a CPU, with copies of @stack_bytes, takes over (machine). */
 int source_replace(struct perf_source *source, size_t cpu_index, uint32_t stack_bytes);
-/* The same: from @time on the samples of @new_id are the good ones. */
-void source_add_span(struct source_cpu *cpu, uint64_t old_id, uint64_t new_id, uint64_t time);
-/* Index in cpus[]; n_cpus: it is not one of ours. */
-size_t source_cpu_index(const struct perf_source *source, uint32_t cpu);
-
-/* source-count.c */
-/* Records that the sideband event @fd (-1: none) has lost. */
-int source_sideband_lost(const struct perf_source *source, int fd, uint64_t *ret_lost);
-/* Of a leader, unscaled. */
-int source_count_read(const struct perf_source *source, int fd, struct source_count *ret_count);

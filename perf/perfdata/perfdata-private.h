@@ -1,8 +1,8 @@
 /* perfdata-private.h - the parts of perfdata.h; shared by perfdata*.c only.
  *
  *   perfdata-header.c   file header, attributes, names, features
- *   perfdata-block.c    bytes: blocks, their whole records, decompression
- *   perfdata-ahead.c    a thread that reads the next blocks of a large file
+ *   perfdata-block.c    bytes: blocks, a thread that reads the next ones of a large file, their whole records,
+ *                       decompression
  *   perfdata.c          the event of each record, their order; the scan of all mappings */
 #pragma once
 
@@ -118,18 +118,10 @@ static inline bool perfdata_is_possible(const struct perf_event_header *header)
 }
 /* Blocks, the thread that reads ahead, and the zstd stream. */
 void perfdata_blocks_deinit(struct perfdata *pd);
-/* A free block, with one user.  -ENOMEM. */
-int perfdata_block_new(struct perfdata *pd, uint32_t *ret_block);
 
-/* perfdata-ahead.c.  Starts the thread at the begin of the records; pd->ahead stays NULL where reading ahead does not pay, or is
- * impossible. */
-void perfdata_ahead_start(struct perfdata *pd);
 /* The next @len bytes of the thread that reads ahead are in the block, from BLOCK_HEAD on; 0: the
  * end.  Each later call returns the end, or the error, again. */
 int perfdata_ahead_next(struct perfdata *pd, uint32_t *ret_block, size_t *ret_len);
-/* Blocks that the thread has. */
-size_t perfdata_ahead_held(const struct perfdata *pd);
-void perfdata_ahead_end(struct perfdata *pd);
 
 /* perfdata-block.c */
 /* Begins to unpack a compressed record. */
