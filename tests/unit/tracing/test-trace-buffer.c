@@ -1,7 +1,9 @@
 /* test-trace-buffer.c - both policies, at the ends of the buffer and behind them; what a reader of
  * an overwritten ring still understands. */
 #include <errno.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "protos/wire.h"
 #include "tracing/trace-buffer.h"
@@ -455,6 +457,77 @@ static void test_recorder(void **state)
 	run_writer(true);
 }
 
+/* ---- a recorder's range ---- */
+
+/* The range as another process reads it: how many packets, and the first and last. */
+static void read_in_fork(struct fixture *f, const struct trace_buffer_range *range, size_t n,
+			 uint64_t first)
+{
+	pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		const void *data;
+		Pb__Trace *t;
+		size_t len;
+		bool right = trace_buffer_prepare(f->buffer) == 0 &&
+			     trace_buffer_read_range(f->buffer, range, f->out) == 0;
+
+		data = sink_memory_data(f->out, &len);
+		t = pb__trace__unpack(NULL, len, data);
+		right = right && t && t->n_packet == n;
+		for (size_t i = 0; right && i < n; i++)
+			right = t->packet[i]->timestamp == first + i;
+		_exit(!right);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+/* Sealed: what was there stays until the other process has read it; what finds no room is lost, counted and announced. */
+static void test_sealed(void **state)
+{
+	enum { EACH = 64, ALL = SIZE / EACH, SEALED = 10 };
+	struct trace_buffer_range range = {.until = UINT64_MAX}, later;
+	struct fixture f;
+	Pb__Trace *t;
+
+	(void)state;
+	start_as(&f, SIZE, TRACE_BUFFER_RING, true);
+	for (uint64_t i = 0; i < SEALED; i++)
+		put(&f, 0, i, EACH - 8);
+	trace_buffer_range(f.buffer, &range);
+	assert_int_equal(range.to - range.from, SEALED * EACH);
+	assert_false(range.overwritten);
+	trace_buffer_seal(f.buffer);
+	for (uint64_t i = SEALED; i < ALL + 3; i++)
+		put(&f, 0, i, EACH - 8);
+	assert_int_equal(stats(&f).trace_writer_packet_loss, 3);
+	assert_int_equal(stats(&f).chunks_overwritten, 0);
+	read_in_fork(&f, &range, SEALED, 0);
+	f.in[0]->renew = false;
+	put(&f, 0, ALL + 3,
+	    EACH - 8); /* there is room, for a writer that has begun its state again */
+	assert_int_equal(stats(&f).trace_writer_packet_loss, 4);
+	assert_true(f.in[0]->renew);
+	put(&f, 0, ALL + 4, EACH - 8);
+	trace_buffer_unseal(f.buffer);
+	put(&f, 0, ALL + 5, SIZE / 2); /* overwrites the oldest again */
+	assert_int_equal(stats(&f).trace_writer_packet_loss, 4);
+	trace_buffer_range(f.buffer, &later);
+	assert_true(later.overwritten && later.from > range.from && later.to > range.to);
+	later.until = UINT64_MAX;
+	assert_int_equal(trace_buffer_read_range(f.buffer, &later, f.out), 0);
+	t = read_all(&f);
+	assert_int_equal(t->packet[t->n_packet - 1]->timestamp, ALL + 5);
+	assert_int_equal(t->packet[t->n_packet - 2]->timestamp, ALL + 4);
+	assert_true(t->packet[t->n_packet - 2]->has_previous_packet_dropped);
+	assert_int_equal(t->packet[t->n_packet - 3]->timestamp, ALL - 1);
+	assert_false(t->packet[t->n_packet - 3]->has_previous_packet_dropped);
+	finish(&f);
+}
+
 /* ---- against a list ---- */
 static void run_random(uint64_t seed, enum trace_buffer_policy policy)
 {
@@ -540,7 +613,7 @@ int main(void)
 		cmocka_unit_test(test_large),	  cmocka_unit_test(test_max_bytes),
 		cmocka_unit_test(test_full_disk), cmocka_unit_test(test_renewal),
 		cmocka_unit_test(test_writer),	  cmocka_unit_test(test_recorder),
-		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_random),	  cmocka_unit_test(test_sealed),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
