@@ -50,7 +50,7 @@ VERSION := 0.1.0
 ALL_CFLAGS += -DPERFWIND_VERSION='"$(VERSION)"'
 
 Q := $(if $(V),,@)
-say = $(if $(V),,@echo "  $(1)	$(patsubst $(O)/%,%,$(2))";)
+report = $(if $(V),,@echo "  $(1)	$(patsubst $(O)/%,%,$(2))";)
 
 # A folder is a library; USES_folder is what it may include and link, itself left out: the arrows of the drawing in
 # ARCHITECTURE.md.  tests/static.sh checks the include lines against this table.
@@ -98,24 +98,24 @@ print-layers:
 	@$(foreach f,$(FOLDERS) libc-hook libmarks,echo "$(f): $(USES_$(f))";)
 
 $(O)/perfwind: $(O)/cli/main.o $(foreach f,$(call closure,cli),$(call lib,$(f)))
-	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
+	$(call report,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 
 define folder_rule
 $(call lib,$(1)): $(call objects,$(1))
 	@mkdir -p $$(@D)
-	$$(call say,AR,$$@)rm -f $$@; $(AR) rcs $$@ $$(filter %.o,$$^)
+	$$(call report,AR,$$@)rm -f $$@; $(AR) rcs $$@ $$(filter %.o,$$^)
 endef
 $(foreach f,$(FOLDERS),$(eval $(call folder_rule,$(f))))
 
 $(O)/%.o: %.c | $(PROTO_HEADERS)
 	@mkdir -p $(@D)
-	$(call say,CC,$@)$(CC) $(ALL_CFLAGS) -c -o $@ $<
+	$(call report,CC,$@)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
 # libseccomp makes the filters of system calls: a program that runs here and is not installed.
 $(O)/session/rights-generate: $(O)/session/rights-generate.o $(O)/session/rights-calls.o
-	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ -lseccomp
+	$(call report,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ -lseccomp
 $(O)/session/rights-programs.h: $(O)/session/rights-generate
-	$(call say,GEN,$@)$< >$@.new && mv $@.new $@
+	$(call report,GEN,$@)$< >$@.new && mv $@.new $@
 $(O)/session/rights-filter.o: $(O)/session/rights-programs.h
 
 # The kernel's headers for BPF are those of the machine that it is compiled for.  Debugging information is what libbpf takes the
@@ -125,7 +125,7 @@ BPF_FLAGS = -target bpf -mcpu=v2 -O2 -g -Wall -Wextra -Werror -D__TARGET_ARCH_$(
 	-idirafter /usr/include/$(subst -pc-,-,$(machine)) -I. -MMD -MP
 $(O)/perf/at-sample.bpf.o: perf/at-sample.bpf.c
 	@mkdir -p $(@D)
-	$(call say,BPF,$@)$(if $(BPF_CC),$(BPF_CC) $(BPF_FLAGS) -c -o $@ $<,: >$@)
+	$(call report,BPF,$@)$(if $(BPF_CC),$(BPF_CC) $(BPF_FLAGS) -c -o $@ $<,: >$@)
 $(O)/perf/bpf.o: $(O)/perf/at-sample.bpf.o
 
 # Pages are built into their writers (.incbin).
@@ -134,13 +134,13 @@ $(O)/profile/diff.o: profile/diff-page.html
 
 $(O)/protos/%.pb-c.c $(O)/protos/%.pb-c.h &: protos/%.proto
 	@mkdir -p $(O)/protos
-	$(call say,PROTOC,$<)$(PROTOC_C) --c_out=$(O) $<
+	$(call report,PROTOC,$<)$(PROTOC_C) --c_out=$(O) $<
 # The field numbers, for code that reads or writes packets by hand.
 $(O)/protos/%.fields.h: protos/%.proto protos/fields.awk
 	@mkdir -p $(@D)
-	$(call say,AWK,$@)awk -f protos/fields.awk $< >$@.new && mv $@.new $@
+	$(call report,AWK,$@)awk -f protos/fields.awk $< >$@.new && mv $@.new $@
 $(O)/protos/%.pb-c.o: $(O)/protos/%.pb-c.c | $(PROTO_HEADERS)
-	$(call say,CC,$@)$(CC) $(filter-out -Wconversion -Wshadow -Wundef,$(ALL_CFLAGS)) -c -o $@ $<
+	$(call report,CC,$@)$(CC) $(filter-out -Wconversion -Wshadow -Wundef,$(ALL_CFLAGS)) -c -o $@ $<
 .PRECIOUS: $(O)/protos/%.pb-c.c $(O)/protos/%.pb-c.h
 
 # ---- libc-hook: runs inside other programs, so it has flags of its own, and needs no library: what it takes from the
@@ -150,12 +150,12 @@ HOOK_CFLAGS = -std=gnu11 -D_GNU_SOURCE -I. -Os -fPIC -fvisibility=hidden -fno-st
 HOOK_CFLAGS += $(if $(filter aarch64%,$(shell $(CC) -dumpmachine 2>/dev/null)),-mno-outline-atomics)
 $(O)/libperfwind-hook.so: $(wildcard libc-hook/*.c libc-hook/*.h)
 	@mkdir -p $(@D)
-	$(call say,CC,$@)$(CC) $(HOOK_CFLAGS) $(WARN) -shared -nostdlib -s -Wl,-soname,libperfwind-hook.so -Wl,-z,now \
+	$(call report,CC,$@)$(CC) $(HOOK_CFLAGS) $(WARN) -shared -nostdlib -s -Wl,-soname,libperfwind-hook.so -Wl,-z,now \
 		-Wl,-z,nodelete -Wl,-z,noseparate-code -Wl,--hash-style=gnu -Wl,--build-id -o $@ $(filter %.c,$^)
 # libmarks: the same, for speed.
 $(O)/libperfwind-marks.so: $(wildcard libmarks/*.c libmarks/*.h) libc-hook/sanitizer.c libc-hook/syscalls.c libc-hook/syscalls.h
 	@mkdir -p $(@D)
-	$(call say,CC,$@)$(CC) $(HOOK_CFLAGS) -O2 $(WARN) -g -shared -nostdlib -Wl,-soname,libperfwind-marks.so -Wl,-z,now \
+	$(call report,CC,$@)$(CC) $(HOOK_CFLAGS) -O2 $(WARN) -g -shared -nostdlib -Wl,-soname,libperfwind-marks.so -Wl,-z,now \
 		-Wl,-z,nodelete -Wl,-z,noseparate-code -Wl,--hash-style=gnu -Wl,--build-id -o $@ $(filter %.c,$^)
 # ---- end of libc-hook, libmarks
 
@@ -167,7 +167,7 @@ UNIT_PROGRAMS := $(UNIT:%.c=$(O)/%)
 unit: $(UNIT_PROGRAMS)
 define unit_rule
 $(O)/tests/unit/$(1)/test-%: $(O)/tests/unit/$(1)/test-%.o $(foreach f,$(call closure,$(1)),$(call lib,$(f)))
-	$$(call say,LINK,$$@)$$(CC) $$(ALL_LDFLAGS) -o $$@ $$< -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(LIBS) -lcmocka
+	$$(call report,LINK,$$@)$$(CC) $$(ALL_LDFLAGS) -o $$@ $$< -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(LIBS) -lcmocka
 endef
 $(foreach f,$(UNIT_FOLDERS),$(eval $(call unit_rule,$(f))))
 .PRECIOUS: $(O)/%.o
@@ -203,11 +203,11 @@ programs: $(PROGRAMS)
 $(O)/tests/programs/builds-slower: tests/programs/builds.c
 $(O)/tests/programs/plugin.so: tests/programs/plugin.c
 	@mkdir -p $(@D)
-	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -fPIC -shared -Wl,-soname,plugin.so -o $@ $<
+	$(call report,CC,$@)$(CC) $(PROGRAM_CFLAGS) -fPIC -shared -Wl,-soname,plugin.so -o $@ $<
 # The same code under other names; its text calls only itself (-Bsymbolic), so it can be moved.
 $(O)/tests/programs/plugin-second.so: tests/programs/plugin.c
 	@mkdir -p $(@D)
-	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -Dplugin_work=second_work -Dplugin_inner=second_inner \
+	$(call report,CC,$@)$(CC) $(PROGRAM_CFLAGS) -Dplugin_work=second_work -Dplugin_inner=second_inner \
 		-Dplugin_tiny=second_tiny -fPIC -shared -Wl,-Bsymbolic -Wl,-soname,plugin-second.so -o $@ $<
 $(O)/tests/programs/plt $(O)/tests/programs/dlopen $(O)/tests/programs/reload: $(O)/tests/programs/plugin.so
 $(O)/tests/programs/mremap $(O)/tests/programs/reload: $(O)/tests/programs/plugin-second.so
@@ -215,22 +215,22 @@ $(O)/tests/programs/sigframe-alt: tests/programs/sigframe.c
 $(foreach p,hook-filter restless,$(O)/tests/programs/$(p) $(O)/tests/programs/$(p)-musl $(O)/tests/programs/$(p)-static): tests/programs/trap-calls.h
 $(O)/tests/programs/%: tests/programs/%.c tests/programs/program.h
 	@mkdir -p $(@D)
-	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -o $@ $< $(PROGRAM_FLAGS_$*)
+	$(call report,CC,$@)$(CC) $(PROGRAM_CFLAGS) -o $@ $< $(PROGRAM_FLAGS_$*)
 $(O)/tests/programs/%: tests/programs/%.cc tests/programs/program.h
 	@mkdir -p $(@D)
-	$(call say,CXX,$@)$(CXX) $(PROGRAM_CFLAGS) -o $@ $< $(PROGRAM_FLAGS_$*)
+	$(call report,CXX,$@)$(CXX) $(PROGRAM_CFLAGS) -o $@ $< $(PROGRAM_FLAGS_$*)
 $(O)/tests/programs/%-musl: tests/programs/%.c
 	@mkdir -p $(@D)
-	$(call say,CC,$@)musl-gcc $(PROGRAM_CFLAGS) -idirafter /usr/include -idirafter /usr/include/$(shell $(CC) -print-multiarch) -o $@ $<
+	$(call report,CC,$@)musl-gcc $(PROGRAM_CFLAGS) -idirafter /usr/include -idirafter /usr/include/$(shell $(CC) -print-multiarch) -o $@ $<
 $(O)/tests/programs/%-asan: tests/programs/%.c
 	@mkdir -p $(@D)
-	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -fsanitize=address -o $@ $<
+	$(call report,CC,$@)$(CC) $(PROGRAM_CFLAGS) -fsanitize=address -o $@ $<
 $(O)/tests/programs/%-fp: tests/programs/%.c tests/programs/program.h
 	@mkdir -p $(@D)
-	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -fno-omit-frame-pointer -o $@ $<
+	$(call report,CC,$@)$(CC) $(PROGRAM_CFLAGS) -fno-omit-frame-pointer -o $@ $<
 $(O)/tests/programs/%-static: tests/programs/%.c tests/programs/program.h
 	@mkdir -p $(@D)
-	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -static -o $@ $<
+	$(call report,CC,$@)$(CC) $(PROGRAM_CFLAGS) -static -o $@ $<
 $(O)/tests/programs/marks $(O)/tests/programs/marks-cxx: libmarks/perfwind-marks.h libmarks/marks-ring.h
 # ---- end of tests/programs
 
@@ -242,24 +242,24 @@ $(O)/bench-unwind: $(O)/tests/bench/bench-unwind
 	@ln -sf tests/bench/bench-unwind $@
 $(O)/tests/differential/diff-engines $(O)/tests/bench/bench-unwind: $(SAMPLES_OBJECTS) \
 	$(foreach f,unwinder symbols perf/perfdata perf base,$(call lib,$(f)))
-	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
+	$(call report,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 $(O)/tests/bench/bench-source: $(O)/tests/bench/bench-source.o $(foreach f,$(call closure,daemon/producer),$(call lib,$(f)))
-	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
+	$(call report,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 STEPS_OBJECTS := $(patsubst %.c,$(O)/%.o,$(addprefix tests/differential/,live.c callers.c verdicts.c))
 $(O)/tests/differential/diff-steps: $(O)/tests/differential/diff-steps.o $(STEPS_OBJECTS) $(foreach f,unwinder symbols base,$(call lib,$(f)))
-	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
+	$(call report,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 TEST_TOOLS += $(O)/tests/differential/diff-steps
 $(O)/tests/bench/bench-write: $(O)/tests/bench/bench-write.o $(foreach f,$(sort $(call closure,profile) $(call closure,trace)),$(call lib,$(f)))
-	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
+	$(call report,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 $(O)/tests/bench/hook-cost: tests/bench/hook-cost.c libc-hook/hook-proto.h
 	@mkdir -p $(@D)
-	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -I. -o $@ $<
+	$(call report,CC,$@)$(CC) $(PROGRAM_CFLAGS) -I. -o $@ $<
 $(O)/tests/bench/marks-cost: tests/bench/marks-cost.c libmarks/perfwind-marks.h
 	@mkdir -p $(@D)
-	$(call say,CC,$@)$(CC) $(PROGRAM_CFLAGS) -I. -o $@ $<
+	$(call report,CC,$@)$(CC) $(PROGRAM_CFLAGS) -I. -o $@ $<
 # aarch64 samples on any host: tests/integration/aarch64.sh
 $(O)/tests/aarch64/engines: $(O)/tests/aarch64/engines.o $(foreach f,unwinder symbols perf/perfdata perf base,$(call lib,$(f)))
-	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
+	$(call report,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 TEST_TOOLS += $(O)/tests/aarch64/engines
 TEST_TOOLS += $(O)/tests/differential/diff-engines $(O)/tests/bench/bench-unwind
 # The engines over recordings, one table: FILES="a.data b.data"; JSON=FILE: one JSON object too.
@@ -280,7 +280,7 @@ FUZZERS := $(patsubst tests/fuzz/fuzz-%.c,%,$(wildcard tests/fuzz/fuzz-*.c))
 FUZZ_PROGRAMS := $(FUZZERS:%=$(O)/tests/fuzz/corpus-%)
 FUZZ_LIBS := $(foreach f,$(call closure,cli),$(call lib,$(f)))
 $(O)/tests/fuzz/corpus-%: $(O)/tests/fuzz/fuzz-%.o $(O)/tests/fuzz/corpus-main.o $(FUZZ_LIBS)
-	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
+	$(call report,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 .PHONY: print-fuzz-libs
 print-fuzz-libs:
 	@echo $(FUZZ_LIBS)
@@ -300,7 +300,7 @@ UNSAMPLED := $(patsubst %,tests/integration/%.sh,aarch64 bounds golden import-ca
 .PHONY: deps deps-check check check-all check-static check-unit check-fuzz check-integration check-sanitized test-programs
 deps-check:
 	$(Q).ci/deps check
-# The packages may only just have been installed: what pkg-config says is asked again by a new make.
+# The packages may only just have been installed: pkg-config is asked again by a new make.
 check: deps-check
 	$(Q)$(MAKE) --no-print-directory check-all
 check-all: all test-programs
@@ -328,7 +328,7 @@ check-selinux-boot:
 	$(Q).ci/deps selinux-boot
 	$(Q)$(MAKE) --no-print-directory -s all $(O)/tests/programs/recursion
 	$(Q)TEST_TIMEOUT=$${TEST_TIMEOUT:-7200} TEST_DEADLINE=$${TEST_TIMEOUT:-7200} $(RUN) tests/selinux-boot/run
-# CPUs that go offline, clocks that are set: root, a machine that nobody else uses.  Not a part of `check`.
+# CPUs that go offline, clocks that are set: root, a machine without other users.  Not a part of `check`.
 .PHONY: check-faults
 check-faults: all programs
 	$(Q)$(RUN) tests/faults-alone.sh

@@ -51,7 +51,7 @@ struct daemon_run {
 	const char *control_path; /* ours to take away; NULL: inherited, or none */
 	const char *hook_path;	  /* the same, where we made it and not consent */
 	int control_fd, hook_fd;  /* listening already, from before the user was changed; or -1 */
-	int sweeper_fd;		  /* whose end the sweeper waits for; or -1 */
+	int sweeper_fd;		  /* the sweeper waits for its end; or -1 */
 	pid_t sweeper;
 	struct consent *consent;
 	unsigned n_running; /* of daemon and control, those that have not stopped */
@@ -111,7 +111,7 @@ static int set_option(struct settings *settings, const char *key, const char *va
 	return value ? settings_set(settings, key, value, error, error_size) : 0;
 }
 
-/* The file, then what the command line says: that stands over the file, at a reload too. */
+/* The file, then the command line, which stands over the file, at a reload too. */
 static int read_settings(const struct daemon_args *args, struct settings *ret, char *error,
 			 size_t error_size)
 {

@@ -1,5 +1,5 @@
 /* cmd-generate.c - man pages and shell completion out of the option tables.  Thread: main.
- * A command of the build (`make install`), not shown in the help: what the tables say is the one
+ * A command of the build (`make install`), not shown in the help: the tables are the one
  * truth, and these are its other forms. */
 #include <errno.h>
 #include <stdio.h>
@@ -70,7 +70,7 @@ static void print_choices(FILE *out, const struct option_def *def)
 /* ---- bash ---- */
 
 /* COMP_WORDS is split at colons and equals signs too: words are taken from the line.  A reply replaces only
- * the last part of such a word. */
+ * the last part of the word. */
 static const char bash_functions[] =
 	"# bash completion of perfwind, made from its option tables\n"
 	"_perfwind_offers()\n"

@@ -1,6 +1,6 @@
 /* cmd-snapshot.c - `perfwind snapshot`: a running flight recorder writes what it holds.  Thread: main.
  *
- *   /proc/net/unix: who listens at @perfwind-recorder-PID ─► checked ─► FILE opened ─► request ─► answer ─► --exec */
+ *   /proc/net/unix: the listener at @perfwind-recorder-PID ─► checked ─► FILE opened ─► request ─► answer ─► --exec */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

@@ -448,7 +448,7 @@ static int run_to_end(struct trace_run *run)
 	return 0;
 }
 
-/* As the tool of the service does: such a config records nothing. */
+/* As the tool of the service does: this config records nothing. */
 static int activate_triggers(const Pb__TraceConfig *m)
 {
 	return trigger_send((const char *const *)m->activate_triggers, m->n_activate_triggers);

@@ -27,7 +27,7 @@
 enum {
 	SECCOMP_FILTER = 2,
 	STACK_BYTES = 65528,
-	RING_WANTED = 16 << 20,	  /* 250 ms of such samples at 999 Hz */
+	RING_WANTED = 16 << 20,	  /* 250 ms of these samples at 999 Hz */
 	RINGS_WANTED = 256 << 20, /* of all CPUs, as perf/source.c has it */
 };
 

@@ -34,10 +34,10 @@ struct doctor_facts {
 	bool root, cap_admin, cap_perfmon, cap_ptrace, cap_syslog, cap_ipc_lock;
 	int paranoid;	   /* kernel.perf_event_paranoid; INT_MAX: no perf events in this kernel */
 	int kptr_restrict; /* kernel.kptr_restrict */
-	int ptrace_scope;  /* kernel.yama.ptrace_scope; -1: no such module */
+	int ptrace_scope;  /* kernel.yama.ptrace_scope; -1: without the module */
 	bool seccomp;	   /* this process runs under a filter */
 	bool pid_namespace, user_namespace;
-	int own_user, own_kernel, machine, cycles; /* opening such an event */
+	int own_user, own_kernel, machine, cycles; /* opening an event of this kind */
 	int first_process;			   /* reading memory of process 1 */
 	int tracepoints;			   /* reading the number of one */
 	bool kernel_addresses;			   /* /proc/kallsyms shows them */
@@ -57,7 +57,7 @@ struct doctor_facts {
 	bool debuginfod;	  /* DEBUGINFOD_URLS is set */
 };
 
-/* One gate's finding: plain sentences, "" where there is nothing to say. */
+/* One gate's finding: plain sentences, "" where there is nothing to report. */
 struct doctor_finding {
 	const char *name; /* stable, for programs */
 	enum doctor_state state;

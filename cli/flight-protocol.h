@@ -2,7 +2,7 @@
  *
  *   connect to @perfwind-recorder-PID ─► flight_request [+ a descriptor] ─► flight_answer, end
  *
- * The socket is abstract: nothing is left behind by kill -9.  Any process could listen at such a name, so both sides
+ * The socket is abstract: nothing is left behind by kill -9.  Any process could listen at this name, so both sides
  * check the other one by SO_PEERCRED: the recorder serves its own user and root only, and a client trusts a listener
  * of the right pid and user only.  Both structures go between two processes of one build of perfwind: `version` differs else. */
 #pragma once

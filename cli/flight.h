@@ -1,4 +1,4 @@
-/* flight.h - `record --flight-recorder`: who asks for a snapshot, and the file it goes to.  Thread: main.
+/* flight.h - `record --flight-recorder`: requests for a snapshot, and the file it goes to.  Thread: main.
  *
  *   SIGUSR2 ──────────────────────────────────┐
  *   perfwind snapshot (flight-protocol.h) ────┴─► cut ─► flush ─► FILE-1.pftrace ..., or the client's file

@@ -155,7 +155,7 @@ static int store_choice(const struct option_def *def, void *to, const char *valu
 	return -ENOENT;
 }
 
-/* Says what would have been right. */
+/* Prints what would have been right. */
 static int value_error(const struct parser *p, const struct option_def *def, const char *value,
 		       int r)
 {
@@ -219,7 +219,7 @@ static int option_store(struct parser *p, const struct option_def *def, const ch
 	case OPTION_CALL:
 		r = def->call(to, value);
 		if (r == -EINVAL)
-			return r; /* it has said so itself */
+			return r; /* it has printed the reason itself */
 		break;
 	case OPTION_WITHOUT_EFFECT:
 		if (def->note)

@@ -105,7 +105,7 @@ static bool is_earlier(const struct own_session *own, size_t at)
 	return false;
 }
 
-/* Limits that are the same at each recording by this user: one line for all, unless there is only one; a short line where
+/* Limits that are the same at each recording by this user: one line for all if there are several; a short line where
  * an earlier command has shown them. */
 static bool log_briefs(const struct own_session *own)
 {

@@ -1,4 +1,4 @@
-/* record-ask.h - `perfwind record` through the daemon, for users who lack permission: the options as a request.
+/* record-ask.h - `perfwind record` through the daemon, for users that lack permission: the options as a request.
  * Thread: main.  The output file is opened here, with the user's privileges. */
 #pragma once
 

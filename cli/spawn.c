@@ -22,7 +22,7 @@ static _Noreturn void child_run(char *const *argv, int go_fd, int error_fd)
 	int e;
 
 	/* Under Yama's ptrace_scope 1 only ancestors may read a process's memory, and the process it names with its
-	 * descendants: here perfwind, whose helper processes are descendants.  EINVAL without Yama. */
+	 * descendants: here perfwind with its helper processes.  EINVAL without Yama. */
 	(void)prctl(PR_SET_PTRACER, (unsigned long)getppid(), 0, 0, 0);
 	if (read(go_fd, &go, 1) != 1)
 		_exit(0);

@@ -63,7 +63,7 @@ int top_view_init(struct top_view *view, const struct top_args *args);
 void top_view_deinit(struct top_view *view);
 /* Shows the interval in the sink and clears the sink. */
 int top_view_show(struct top_view *view, const struct top_state *state);
-/* After the last interval: the table of the whole run, by args->by, unless it is the one on display, and a line
+/* After the last interval: the table of the whole run, by args->by, if it is not the one on display, and a line
  * "whole run: ...".  Nothing with args->once. */
 int top_view_end(struct top_view *view);
 /* Redraws the same interval, for another width or grouping. */

@@ -67,7 +67,7 @@ static bool is_heard(const struct ucred *from)
 	return from->uid == geteuid() || from->uid == 0;
 }
 
-/* Descriptors that a sender adds have no room behind the credentials: the kernel drops them.  1: a message whose sender
+/* Descriptors that a sender adds have no room behind the credentials: the kernel drops them.  1: a message if its sender
  * and length are right; 0: one to be passed over; -EAGAIN. */
 static int receive(int fd, struct message *ret)
 {

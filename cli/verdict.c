@@ -13,7 +13,7 @@
 
 /* Of fewer samples no share and no mean is worth a figure. */
 enum { ENOUGH = 10 };
-/* Of less CPU time, in a recording of some length, a profile says little. */
+/* Of less CPU time, in a recording of some length, a profile means little. */
 #define IDLE_SHARE 0.01
 #define IDLE_S 0.3
 /* Of more CPU time less than this share was seen: by processes that end before their first sample. */
@@ -169,7 +169,7 @@ static void print_accounted(const struct session_summary *s, FILE *out)
 	fprintf(out, "\n");
 }
 
-/* Shares of time: the number of waits says little. */
+/* Shares of time: the number of waits means little. */
 static void print_waits(const struct account *a, FILE *out)
 {
 	uint64_t all = a->wait_ns;

@@ -66,7 +66,7 @@ uint64_t verdict_unwritten(const struct session_summary *summary, const struct s
 	"               files that are gone, or that another stands for today"
 
 void verdict_print(const struct verdict *verdict, FILE *out);
-/* Both: the first unless --quiet, the second on standard output if @json. */
+/* Both: the first without --quiet, the second on standard output if @json. */
 void verdict_show(const struct verdict *verdict, bool json);
 /* One JSON object and a newline; its keys are an interface (README.md). */
 void verdict_print_json(const struct verdict *verdict, FILE *out);

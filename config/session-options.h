@@ -103,7 +103,7 @@ struct session_options {
 	bool addresses; /* kernel frames are written with their addresses, which reveal where the kernel lies */
 	/* Nothing is sampled before session_sample(); processes are followed.  Not with child. */
 	bool armed;
-	bool ignore_open_failure; /* CPUs whose events cannot be opened are left out; with none left
+	bool ignore_open_failure; /* CPUs without events are left out; with none left
 				     it runs all the same */
 	/* The program that runs at each sample; borrowed while the session lives.  NULL: none. */
 	struct at_sample *at_sample;

@@ -3,12 +3,12 @@
  *
  * First choice is the copy of /proc/kallsyms that perf keeps for each kernel that it recorded
  * (kernel-copy.h).  It is a file, so the kernel need not print 120,000 lines again, and it is right
- * for any kernel whose build id is in the recording.  Its addresses are moved to where _text was in
+ * for any kernel with its build id in the recording.  Its addresses are moved to where _text was in
  * the recording.  Modules have other addresses after each boot, so their symbols are not taken from
  * it; the first sample in a module makes us read /proc/kallsyms.
  *
  * The names of the running kernel are used only if the recording is of this boot: same release, and
- * its text began where such a symbol is today (each boot has its own address).  perf records that
+ * its text began where that symbol is today (each boot has its own address).  perf records that
  * address in its record of the kernel's mapping: "[kernel.kallsyms]_text" and an offset that is the
  * symbol's address (tools/perf/util/synthetic-events.c). */
 #include <errno.h>

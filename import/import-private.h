@@ -55,8 +55,8 @@ struct import {
 	uint64_t guests;    /* samples of virtual machines */
 	uint64_t grouped;   /* samples of a group's leader (:S) with counts of unknown events */
 	uint64_t bad;	    /* records that do not match their layout */
-	uint64_t unproved;  /* modules whose file may not be the one that ran */
-	uint64_t unfound;   /* modules whose file is another, or missing */
+	uint64_t unproved;  /* modules with a file that may not be the one that ran */
+	uint64_t unfound;   /* modules with another file, or none */
 	uint64_t gone;	    /* modules with no file at their path */
 	char *first_gone;   /* path of the first */
 	uint64_t late_maps; /* perf-PID.map that were written after the recording */

@@ -48,7 +48,7 @@ static uint64_t own_cpu_ns(void)
 
 /* ---- the event that is imported ----
  *
- * A trace has one event whose weights add up; samples of other events are counted as out of scope,
+ * A trace has one event, and its weights add up; samples of other events are counted as out of scope,
  * and a note names them.  A member of a group that was not sampled has samples all the same, see
  * below. */
 
@@ -298,7 +298,7 @@ static void leave_out(struct import *im, uint32_t event)
 /* ---- groups of events: `perf record -e '{a,b}:S'` ----
  *
  * Only the leader has samples; each contains the counts of all members at that time.  As in `perf
- * script`, a member whose count has grown since the leader's previous sample gets a sample too, with
+ * script`, a member with a count that has grown since the leader's previous sample gets a sample too, with
  * the leader's stack and the growth as its weight.
  *
  * An id belongs to an event on one CPU or of one task, so the last count is kept by id.  Where
@@ -509,7 +509,7 @@ static bool is_grouped(const struct record_layout *layout)
 }
 
 /* False: the sample is not imported, and has been counted.  A sample of a group's leader is also one of
- * each member whose count grew, even if the leader itself is not imported. */
+ * each member with a count that grew, even if the leader itself is not imported. */
 static int is_wanted(struct import *im, const struct perfdata_item *item,
 		     struct record_sample *ret_sample)
 {
@@ -722,7 +722,7 @@ static void note_damage(struct import *im)
 			    counts->early);
 }
 
-/* Modules with samples whose file is known to be missing or another. */
+/* Modules with samples, the file of which is known to be missing or another. */
 static void note_missing(struct import *im)
 {
 	if (im->gone)

@@ -47,7 +47,7 @@ static struct watched {
 static atomic_int stacks;
 enum { STACKS_NONE, STACKS_USED, STACKS_TOO_SMALL };
 
-/* Signals in whose sa_mask HOOK_SIGNAL is ours, not the program's. */
+/* Signals with a sa_mask in which HOOK_SIGNAL is ours, not the program's. */
 static _Atomic uint64_t masked;
 
 /* The kernel's own; the libc's is another one.  asm-generic/signal.h, asm/signal.h */

@@ -1,10 +1,10 @@
-/* actions.h - the program's own actions for the signals whose handlers in the kernel are ours. The
+/* actions.h - the program's own actions for the signals with handlers of ours in the kernel. The
  * program sees only its own actions.  Thread: any; action_take: signal.
  *
  * HOOK_SIGNAL, since a program may have its own use for it, and SIGSYS, since a seccomp filter may
  * answer a system call of ours with it.
  *
- * The kernel kills a process whose alternate stack has no room for a signal's frame, before any code
+ * The kernel kills a process if its alternate stack has no room for a signal's frame, before any code
  * of ours runs.  So no request pushes a frame where there may be none:
  *
  *   a handler of the program runs there    HOOK_SIGNAL is in its sa_mask (action_set_other)

@@ -45,7 +45,7 @@ static void refuse(ucontext_t *uc)
 #endif
 }
 
-/* Back to before the instruction, whose arguments and number the kernel has left in place. */
+/* Back to before the instruction; its arguments and number the kernel has left in place. */
 static bool step_back(ucontext_t *uc)
 {
 #ifdef __x86_64__

@@ -5,8 +5,8 @@
  *   target ── connect HOOK_SOCKET, one message: 1 byte + SCM_RIGHTS {maps, mem} ──► daemon
  *
  * On Linux the default action of the signal is to ignore it, so that no race with exec or exit can
- * kill.  On Android it is the platform's own profiling signal, bionic's BIONIC_SIGNAL_PROFILER,
- * whose default action is to kill, as that of every real-time signal: there the libc installs its
+ * kill.  On Android it is the platform's own profiling signal, bionic's BIONIC_SIGNAL_PROFILER:
+ * its default action is to kill, as that of every real-time signal: there the libc installs its
  * handler, or ignores the signal, early at startup. A process between execve() and that moment is
  * killed by a request that was sent to the program before. This also holds for the platform's own
  * profilers. */

@@ -3,7 +3,7 @@
  *
  * The stack pointer goes with each mark: the reader (marks/mark-functions) closes by it the functions that were left by an
  * exception or longjmp(), of which nothing is heard.  Other stacks than the thread's are reported where a program makes them
- * known to the libc: an address on such a stack is never compared with an address on another. */
+ * known to the libc: an address on one of these stacks is never compared with an address on another. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* marker-file.c - trace_marker, answered inside the program: what it writes there becomes marks.  Thread: any.
  *
  * The functions exported here replace the libc's functions of the same name.  While a recording wants text (MARKS_TEXT), a
- * program that opens trace_marker for writing and may not, or that finds no such file, gets a descriptor of /dev/null, and
+ * program that opens trace_marker for writing and may not, or that does not find the file, gets a descriptor of /dev/null, and
  * what it writes to that number goes into the ring without a system call.  All else goes to the libc untouched.
  *
  * A bit for each descriptor: set by open and dup, cleared by close.  A number that is closed by a system call of the

@@ -3,7 +3,7 @@
  *
  *   load ─► memfd, mapped ─► environment or invitation ─► first mark: socket, SCM_RIGHTS ─► ring of the thread ─► marks
  *
- * A recording of all processes sends its invitation when the library says hello to it, at load.
+ * A recording of all processes sends its invitation when the library announces itself, at load.
  *
  * A mark: two loads, the clock (vDSO), one compare-and-swap on a word of this thread alone, for signal handlers, and a copy.
  * A thread's first mark takes a slot (a few system calls), its end gives it back.
@@ -424,7 +424,7 @@ static struct marks_slot *take_slot(uint32_t tid)
 	return NULL;
 }
 
-/* Where no memory is left: an error here, and not a signal later.  A kernel before 5.14 has no such call. */
+/* Where no memory is left: an error here, and not a signal later.  A kernel before 5.14 does not have this call. */
 static bool prepare_ring(void *ring)
 {
 	long r = sys3(SYS_mprotect, ring, MARKS_RING_BYTES, PROT_READ | PROT_WRITE);

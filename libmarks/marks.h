@@ -1,4 +1,4 @@
-/* marks.h - one process's marks, inside the target (marks.c).  Thread: any, signal handlers included, unless stated.
+/* marks.h - one process's marks, inside the target (marks.c).  Thread: any, signal handlers included, by default.
  *
  * Without a recording the mask is 0, and no call from here does anything. */
 #pragma once

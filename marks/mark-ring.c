@@ -126,7 +126,7 @@ void mark_ring_counts(const struct mark_ring *ring, struct mark_ring_counts *ret
 
 /* ---- one slot ---- */
 
-/* A part of a ring into words[], whose index is the position. */
+/* A part of a ring into words[]; the index is the position. */
 static bool copy_words(struct mark_ring *ring, size_t slot, uint32_t from, uint32_t n)
 {
 	uint64_t base = (uint64_t)MARKS_DATA_AT + slot * (uint64_t)MARKS_RING_BYTES;

@@ -215,7 +215,7 @@ void mark_rings_switch(struct mark_rings *r, uint64_t mask)
 		mark_ring_switch(r->rings[i].ring, mask, lease(r));
 }
 
-/* ---- who takes part ---- */
+/* ---- the programs that take part ---- */
 
 int mark_rings_welcome(struct mark_rings *r)
 {
@@ -282,7 +282,7 @@ static bool write_invitation(const struct mark_rings *r, int fd)
 	if (head == MAP_FAILED)
 		return false;
 	ok = head->magic == MARKS_MAGIC && head->version == MARKS_VERSION;
-	/* A program may be found by its descriptor and say hello too. */
+	/* A program may be found by its descriptor and announce itself too. */
 	if (ok && memcmp(head->socket, r->socket, sizeof(head->socket)) != 0) {
 		head->mask = 0;
 		memcpy(head->socket, r->socket, sizeof(head->socket));

@@ -157,7 +157,7 @@ void mark_threads_forget(struct mark_threads *t, uint32_t tid)
 	(void)table_remove(&t->known, tid);
 }
 
-/* Is there such a thread?  Signal 0 asks without /proc, which may hide processes of others. */
+/* Is there this thread?  Signal 0 asks without /proc, which may hide processes of others. */
 static bool is_there(long r)
 {
 	return r == 0 || errno == EPERM;

@@ -155,7 +155,8 @@ static int begin_slice(struct mark_tracks *t, const struct mark *m)
 	struct mark_thread *thread = find_thread(t, m->tid);
 	int r = 0;
 
-	if (thread && thread->pid != m->pid) { /* the number of a thread whose exit was lost */
+	if (thread &&
+	    thread->pid != m->pid) { /* the number of a thread of which the exit was lost */
 		r = close_thread(t, thread, thread->last);
 		thread = NULL;
 	}

@@ -7,7 +7,7 @@
  *	G, H, N   slices and instants on a track of the process that the program names
  *
  * The trace stays whole whatever a program writes: an end without a beginning is dropped, a slice without an end is closed when
- * its thread exits, execs, or the recording ends; depth, open slices and names have bounds.  Each such case is counted.
+ * its thread exits, execs, or the recording ends; depth, open slices and names have bounds.  Each case is counted.
  * Events of one thread must come in time order. */
 #pragma once
 

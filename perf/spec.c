@@ -488,8 +488,8 @@ static int set_bits(char *ranges, uint64_t value, uint64_t *field)
 	return 0;
 }
 
-/* Sets the bits that format/@term of @pmu names.  -ENOENT without a line when there is no such
- * term; -EINVAL with one. */
+/* Sets the bits that format/@term of @pmu names.  -ENOENT without a line when there is no
+ * term of this name; -EINVAL with one. */
 static int spec_pmu_set(struct spec_parser *parser, const char *pmu, const char *term,
 			uint64_t value, struct perf_spec *spec)
 {

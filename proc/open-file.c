@@ -47,7 +47,7 @@
 #include "base/error.h"
 #include "proc/open-file.h"
 
-enum { NOBODY = 65534, MOUNTS_MAX = 4 << 20 };
+enum { OVERFLOW_ID = 65534, MOUNTS_MAX = 4 << 20 };
 
 enum agreement { AGREES_NOT, AGREES_LIKELY, AGREES };
 
@@ -107,7 +107,7 @@ struct lowered {
 
 static void become(struct lowered *l, uint32_t owner)
 {
-	uid_t to = owner == PROCFS_NO_OWNER ? NOBODY : owner;
+	uid_t to = owner == PROCFS_NO_OWNER ? OVERFLOW_ID : owner;
 
 	/* Without these capabilities (a daemon that stayed root) the file's mode decides. */
 	if (!(l->caps.effective & CAPS_BIT(CAP_SETUID)) ||
@@ -115,7 +115,7 @@ static void become(struct lowered *l, uint32_t owner)
 		return;
 	/* These calls change this thread only; the libc's change all threads. */
 	(void)syscall(SYS_setgroups, 0, NULL);
-	l->group = (gid_t)setfsgid(NOBODY);
+	l->group = (gid_t)setfsgid(OVERFLOW_ID);
 	(void)setfsuid(to);
 	l->user = true;
 }

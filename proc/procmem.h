@@ -1,6 +1,6 @@
 /* procmem.h - /proc/PID/mem as a memory reader.
  *
- * A process may fill a page itself: behind userfaultfd, or from a file whose file system does not
+ * A process may fill a page itself: behind userfaultfd, or from a file on a file system that does not
  * answer.  A read of that page does not end.  With a guard a helper process (base/helper.h) reads,
  * and the descriptor travels with each request: a helper that is lost takes nothing with it.  It is
  * started when the first byte is needed, as most recordings need none. */

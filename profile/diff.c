@@ -6,7 +6,7 @@
  *   runs       2 % of the weight: two runs of one program differ by about this (caches, frequency, other load)
  *   spread     what is left: if the middle row differs by more errors than chance allows, all errors are multiplied
  *
- * The last assumes that most rows that both profiles have did not change; rows of one profile alone say nothing of runs,
+ * The last assumes that most rows that both profiles have did not change; rows of one profile alone mean nothing for runs,
  * else two different programs would have no significant change.  The interval is that of the normal distribution at 0.05 / rows
  * (Bonferroni), so that one false row in 20 comparisons is expected, not one in 20 rows.
  *
@@ -28,7 +28,7 @@
 
 enum {
 	MIDDLE_SAMPLES = 50, /* in both profiles: rows that the median of the ratios is of */
-	MIDDLE_ROWS = 5,     /* with fewer the median says nothing */
+	MIDDLE_ROWS = 5,     /* with fewer the median means nothing */
 	TESTED_SAMPLES = 10, /* in both together */
 	SPREAD_ROWS = 8,
 	PATH_CALLS = 6,

@@ -2,7 +2,7 @@
  *
  * Rows are matched by name.  B is brought to the scale of A first, then each row has its change, in percent of all of
  * A, and the half width of the interval in which the change lies: with 95 % confidence for all rows together.  A
- * change whose interval leaves out 0 is significant.  diff.c states the model of the errors. */
+ * change with an interval that leaves out 0 is significant.  diff.c states the model of the errors. */
 #pragma once
 
 #include "base/bytes.h"
@@ -84,7 +84,7 @@ struct diff {
 	size_t n_middle; /* DIFF_MEDIAN: functions that the median is of */
 };
 
-/* -EINVAL: the units differ, a profile is empty, or one has no such counter, and *error has a line.  Else as fold_init() of either. */
+/* -EINVAL: the units differ, a profile is empty, or one does not have the counter, and *error has a line.  Else as fold_init() of either. */
 int diff_init(struct diff *diff, const struct profile *a, const struct profile *b,
 	      const struct diff_options *options, char *error, size_t error_size);
 void diff_deinit(struct diff *diff);

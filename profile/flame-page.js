@@ -155,7 +155,7 @@ function showMenu() {
 }
 function toggleMenu(on) {
 	$("menu").classList.toggle("open", on);
-	$("who").setAttribute("aria-expanded", String(on));
+	$("chosen").setAttribute("aria-expanded", String(on));
 	if (on) {
 		/* Keep it inside the page. */
 		$("menu").style.right = "0";
@@ -165,7 +165,7 @@ function toggleMenu(on) {
 		$("filter").focus();
 	}
 }
-function whoText() {
+function chosenText() {
 	if (state.tid) return [...new Set(chosen.map(t => D.names[t.name]))].join(", ") + "  tid " + state.tid;
 	if (state.pid) return (state.process || "pid") + "  " + state.pid;
 	return state.process || "All processes";
@@ -214,8 +214,8 @@ function update(anew) {
 		hover(null);
 		build();
 	}
-	$("who").textContent = whoText() + " ▾";
-	$("who").title = "Show one process or thread";
+	$("chosen").textContent = chosenText() + " ▾";
+	$("chosen").title = "Show one process or thread";
 	runSearch();
 	showCrumbs();
 	if (state.tab === "functions") showTable(); else if (!width) resize();
@@ -264,7 +264,7 @@ on("split", "change", e => { state.split = e.target.value; state.zoom = ""; upda
 on("colour", "change", e => { state.colour = e.target.value; update(false); });
 on("theme", "click", () => { state.theme = isDark ? "light" : "dark"; update(false); });
 on("reset", "click", () => zoomTo(root));
-on("who", "click", e => { e.stopPropagation(); toggleMenu(!$("menu").classList.contains("open")); });
+on("chosen", "click", e => { e.stopPropagation(); toggleMenu(!$("menu").classList.contains("open")); });
 on("menu", "click", e => e.stopPropagation());
 on("filter", "input", showMenu);
 document.addEventListener("click", () => toggleMenu(false));

@@ -162,7 +162,7 @@ static int add_symbol(struct fold *f, const char *name, uint32_t module, enum fo
 
 /* ---- functions and processes by name ---- */
 
-/* profile.c says "?" where the trace has none. */
+/* profile.c writes "?" where the trace has none. */
 static bool is_name(const char *name)
 {
 	return name && *name && strcmp(name, "?");

@@ -9,7 +9,7 @@
  *
  * A stack that did not reach a root ends (at the root side) in a marker: a symbol called "[cut]",
  * "[failed: reason]" or "[no stack]", so that every picture shows it and every tool can filter it.
- * It replaces the frame that says so in the trace: "[cut]", "[failed: reason]", or "ERROR X" of a
+ * It replaces the frame that marks this in the trace: "[cut]", "[failed: reason]", or "ERROR X" of a
  * stock service. */
 #pragma once
 

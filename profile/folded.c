@@ -33,7 +33,7 @@ struct folded {
 	struct group_key {
 		uint32_t thread, first; /* ranks: of the name, of the first call (or marker) */
 	} * keys;			/* by group */
-	uint32_t *order;		/* groups, in the order of lines as far as keys tell */
+	uint32_t *order;		/* groups, in the order of lines as far as keys decide */
 	struct buffer line;
 	size_t *starts; /* in line, of the calls that are open */
 	size_t n_starts, room_starts;

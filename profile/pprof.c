@@ -295,7 +295,7 @@ static void make_mapping(struct pprof *p, size_t index)
 		m->filename = add_string(p, string_table_text(&profile->strings, module->path));
 }
 
-/* What its frames say of a mapping. */
+/* What its frames have of a mapping. */
 static void add_frame(struct pprof *p, const struct profile_frame *frame)
 {
 	const struct profile *profile = p->fold.profile;

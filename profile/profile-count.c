@@ -1,5 +1,5 @@
 /* profile-count.c - what a trace has lost, counted as trace_processor's table `stats` does: from
- * samples and packets as they are read, and from what a tracing service says of itself
+ * samples and packets as they are read, and from what a tracing service reports of itself
  * (TraceStats).  The last TraceStats stands, but for the final flush, which adds up. */
 #include <errno.h>
 #include <inttypes.h>
@@ -19,9 +19,9 @@ enum { MAX_NOTES = 4096 };
 /* ---- the end of the file ----
  *
  * Is all of the file there?  What perfwind writes stands between two packets
- * (protos/perfwind.proto): the first says that the second will come, the second counts what is
+ * (protos/perfwind.proto): the first announces the second, the second counts what is
  * between them.  A file may be several files one behind the other, and packets may follow the end
- * mark (traceconv appends symbols).  Traces of a tracing service have no such packets. */
+ * mark (traceconv appends symbols).  Traces of a tracing service do not have these packets. */
 
 /* What was begun has no end. */
 static void note_cut(struct reader *r)
@@ -251,7 +251,7 @@ static int read_trace_stats(struct reader *r, struct cursor c)
 	return e || again.bad ? READER_BROKEN : 0;
 }
 
-/* ---- what the config says of itself ---- */
+/* ---- what the config contains of itself ---- */
 
 static bool is_discard(struct cursor c)
 {

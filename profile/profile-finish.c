@@ -214,7 +214,7 @@ static uint64_t reader_trace_time(const struct reader *r, uint32_t clock, uint64
  * Counts that come with the samples: the events of a group that do not sample.
  *
  * Each sample has its followers' counts since the group was opened: on its CPU, and where tasks are
- * sampled and not CPUs, of its thread there (perfwind says so by a statistic of its own; a producer of
+ * sampled and not CPUs, of its thread there (perfwind marks it by a statistic of its own; a producer of
  * a tracing service samples CPUs).  A count that is less than the one before is of a group that was opened again. */
 
 /* Where the sums of each event's followers begin in the profile's; UINT32_MAX: not yet. */
@@ -496,9 +496,9 @@ static uint64_t usual_weight(const struct reader_event *event)
 	return 0;
 }
 
-/* The first sample of a CPU where no weight is usual: what its event counted until then, unless that
- * began before the trace did (a ring buffer's beginning is gone, an interval is read alone): then
- * the second sample's weight, or the mean of all, says more. */
+/* The first sample of a CPU where no weight is usual: what its event counted until then, if that did
+ * not begin before the trace (a ring buffer's beginning is gone, an interval is read alone): then
+ * the second sample's weight, or the mean of all, is better. */
 static void bound_first(struct profile_sample *first, uint64_t likely)
 {
 	if (likely)
@@ -521,7 +521,7 @@ static void bound_lone(struct reader *r, const struct table *firsts, uint64_t su
 			bound_first(&p->samples[i], max_u64(sum / n, 1));
 }
 
-/* The first count of each CPU is a weight too: the recorder says so by a statistic of its own, and its beginning is
+/* The first count of each CPU is a weight too: the recorder marks it by a statistic of its own, and its beginning is
  * there. */
 static bool counts_from_0(const struct profile *p)
 {
@@ -536,7 +536,7 @@ static int weigh(struct reader *r)
 	struct profile *p = r->profile;
 	bool exact = counts_from_0(p);
 	struct table last = {0};   /* of (sequence, CPU): the count */
-	struct table firsts = {0}; /* the same: index + 1 of one whose weight may be too much */
+	struct table firsts = {0}; /* the same: index + 1 of one that may weigh too much */
 	uint64_t sum = 0, n = 0, first;
 	bool seen;
 	int e = 0;

@@ -16,7 +16,7 @@
 
 /* ---- the event of a sequence ----
  *
- * What the defaults of a sequence say of its event: PerfSampleDefaults.timebase.
+ * What the defaults of a sequence define of its event: PerfSampleDefaults.timebase.
  * Numbers and names: protos/perf_config.proto; names as perf(1) and the trace format's own readers
  * show them. */
 
@@ -295,7 +295,7 @@ static uint64_t incarnation_key(uint32_t sequence, uint32_t pid, uint64_t incarn
 	return hash_u64(incarnation ^ hash_u64(pair(sequence, pid)));
 }
 
-/* May the data that was read now stand in the entry @index, which has no such number? */
+/* May the data that was read now stand in the entry @index, which does not have this number? */
 static bool is_same(const struct reader *r, uint32_t index, const struct profile_process *read,
 		    const struct reader_incarnation *incarnation)
 {
@@ -454,7 +454,7 @@ static int current_thread(struct reader *r, uint32_t process, uint32_t tid, uint
 		*ret_index = (uint32_t)index;
 		return 0;
 	}
-	/* Who does not number incarnations may rename a process and not name its threads again. */
+	/* A producer that does not number incarnations may rename a process and not name its threads again. */
 	if (!r->incarnations[process].number && table_get(&r->thread_by_tid, tid, &index) &&
 	    p->processes[p->threads[index].process].pid == p->processes[process].pid)
 		new.name = p->threads[index].name;

@@ -120,7 +120,7 @@ enum { DROP_CAUSES = 8 }; /* bits of previous_packet_dropped behind the first */
 
 struct sequence {
 	uint32_t id;
-	/* packets that tell of a hole before them, in all and by cause; that need interned state,
+	/* packets that report a hole before them, in all and by cause; that need interned state,
 	 * and the samples among these that found none */
 	uint32_t dropped, causes[DROP_CAUSES], needs, unmet;
 	bool valid;	 /* incremental state is whole */
@@ -134,7 +134,7 @@ struct sequence {
 		callstacks;
 };
 
-/* Of the sample with the same index, whose time is of `clock` and whose weight is a count until all
+/* Of the sample with the same index, its time is of `clock`, and its weight is a count until all
  * are known. */
 struct raw_sample {
 	uint32_t sequence;	 /* index */
@@ -228,7 +228,7 @@ struct reader {
 	uint64_t fed, inflated; /* bytes so far */
 	uint64_t held;		/* bytes of memory, counted by reader_hold() */
 	uint64_t n_held[HELD_KINDS];
-	uint64_t without_state; /* samples whose interned state was lost */
+	uint64_t without_state; /* samples without their interned state, which was lost */
 	bool guardrail;
 	struct { /* profile-count.c: since the file's first packet, or its end mark */
 		bool open;
@@ -256,7 +256,7 @@ int reader_packet(struct reader *r, const uint8_t *data, size_t len, struct wire
 /* profile.c.  @n more of a kind, of @bytes in all: -E2BIG when that is over a bound. */
 int reader_hold(struct reader *r, enum reader_kind kind, uint64_t n, uint64_t bytes);
 void reader_release(struct reader *r, enum reader_kind kind, uint64_t n, uint64_t bytes);
-/* table_put() whose memory is held, as one of @kind. */
+/* table_put() with the memory held, as one of @kind. */
 int reader_put(struct reader *r, enum reader_kind kind, struct table *t, uint64_t key,
 	       uint64_t value);
 /* profile-count.c */

@@ -194,7 +194,7 @@ const char *text_size(uint64_t bytes, char to[32])
 	return to;
 }
 
-/* Four digits: columns of such numbers look even. */
+/* Four digits: columns of these numbers look even. */
 static const char *print_scaled(double value, const char *suffix, char to[32])
 {
 	int decimals = value < 9.9995 ? 3 : value < 99.995 ? 2 : value < 999.95 ? 1 : 0;

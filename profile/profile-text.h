@@ -37,7 +37,7 @@ const char *text_size(uint64_t bytes, char to[32]);
 const char *text_weight(uint64_t value, const char *unit, char to[32]);
 /* 100 * part / whole; 0 when whole is 0. */
 double text_percent(uint64_t part, uint64_t whole);
-/* "97.10 %"; never 0 or 100 unless it is: "< 0.01 %", "> 99.99 %". */
+/* "97.10 %"; 0 or 100 only if it is exact: "< 0.01 %", "> 99.99 %". */
 const char *text_share(uint64_t part, uint64_t whole, char to[32]);
 /* Flushes @out: -EIO, -ENOSPC when something written to it did not arrive. */
 int text_finish(FILE *out);

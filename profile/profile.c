@@ -15,7 +15,7 @@
 
 /* ---- bounds ----
  *
- * How much a trace may hold, and what a reader says of one that holds more.
+ * How much a trace may hold, and what a reader reports of one that holds more.
  *
  * A trace of a few megabytes can unpack to gigabytes, and a gigabyte of small things can take ten of
  * memory.  So each kind of thing has a bound, and the bytes of all kinds together have one.  The
@@ -212,7 +212,7 @@ static int take_packets(struct reader *r, struct packet_stream *s, const uint8_t
 		e = packet_head(data + used, len - used, &head, &body);
 		if (e || !head)
 			break;
-		if (body > MAX_PACKET) { /* damage, or a bound: its end will tell */
+		if (body > MAX_PACKET) { /* damage, or a bound: its end will show */
 			s->skip = body > UINT64_MAX / 2 ? UINT64_MAX : head + body;
 			break;
 		}
@@ -527,7 +527,7 @@ int profile_parse(const void *data, size_t len, struct profile *ret_profile, cha
 	return e;
 }
 
-/* All of @fd, a piece at a time.  @head: its first bytes, to tell what it is. */
+/* All of @fd, a piece at a time.  @head: its first bytes, which show what it is. */
 static int read_pieces(struct reader *r, int fd, uint8_t head[KIND_BYTES], size_t *ret_head)
 {
 	_cleanup_(freep) uint8_t *piece = malloc(PIECE);
@@ -740,7 +740,7 @@ bool profile_sample_wanted(const struct profile *p, const struct profile_sample 
 
 /* ---- recursion ---- */
 
-/* Of the function whose code a frame is in, not of calls that were inlined into it; 0: no name. */
+/* Of the function of a frame's code, not of calls that were inlined into it; 0: no name. */
 static uint32_t frame_function(const struct profile *p, uint32_t frame)
 {
 	const struct profile_frame *f = &p->frames[frame];

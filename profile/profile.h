@@ -61,7 +61,7 @@ struct profile_event {
 /* An event that was counted with the samples of another (a group's follower). */
 struct profile_follower {
 	uint32_t name;	/* string */
-	uint8_t event;	/* in events: whose follower */
+	uint8_t event;	/* in events: the one it follows */
 	uint64_t count; /* from its opening to the last sample, of all CPUs (and threads) */
 };
 /* A thread under one name: one that is renamed has several. */

@@ -201,7 +201,7 @@ static void add_samples(struct marks_report *m)
 
 /* ---- the slowest section of a row ---- */
 
-/* Distinct stacks of addresses, the heaviest, whose names are compared. */
+/* Distinct stacks of addresses, the heaviest; their names are compared. */
 enum { NAMED_STACKS = 256 };
 
 static int by_weight(const void *a, const void *b)

@@ -590,7 +590,7 @@ static int push(struct walk *w, uint32_t node, uint32_t indent, uint32_t depth)
 	return 0;
 }
 
-/* Prints @node, which is child of a node whose children stand at @indent; returns its children's
+/* Prints @node, a child of a node with children at @indent; returns its children's
  * indent. */
 static uint32_t visit(struct walk *w, uint32_t node, uint32_t indent)
 {
@@ -917,7 +917,7 @@ static int write_tree(struct data *d)
 	return r;
 }
 
-/* As JSON or CSV.  -ENOMEM, -E2BIG, -ENOENT: no such function. */
+/* As JSON or CSV.  -ENOMEM, -E2BIG, -ENOENT: the function is not there. */
 static int write_data(struct fold *fold, const struct report_options *options, FILE *out)
 {
 	const struct profile *p = fold->profile;

@@ -8,6 +8,6 @@
 
 #include "profile/profile.h"
 
-/* @only may be NULL; @limit 0: all.  -EIO, -ENOSPC: @out; -ENOENT: there is no such function. */
+/* @only may be NULL; @limit 0: all.  -EIO, -ENOSPC: @out; -ENOENT: the function is not there. */
 int script_write(const struct profile *profile, const struct profile_filter *only, uint64_t limit,
 		 FILE *out);

@@ -48,7 +48,7 @@ static uint64_t as_count(double value)
 	return value >= 1 && value < 9e18 ? (uint64_t)(value + 0.5) : 0;
 }
 
-/* "no-module 12, memory 3": the statistics whose names begin with @prefix.  Returns their sum. */
+/* "no-module 12, memory 3": the statistics with names that begin with @prefix.  Returns their sum. */
 static uint64_t append_reasons(struct summary_fact *fact, const struct profile *p,
 			       const char *prefix)
 {

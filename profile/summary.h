@@ -1,7 +1,7 @@
 /* summary.h - what a reader should know of a trace before trusting it.  Thread: main (of a
  * command). One list of facts for the report's head and the page's; taken from perfwind's own
  * statistics where the trace has them, else counted from its samples.  Of a part of the trace (--pid,
- * --cgroup) only samples and stacks are known: what is of the whole trace all the same says so. */
+ * --cgroup) only samples and stacks are known: what is of the whole trace all the same is marked. */
 #pragma once
 
 #include "profile/fold.h"

@@ -204,7 +204,7 @@ static void put_head(struct systrace *s, uint32_t tid, uint32_t pid, uint32_t cp
 	s->out.bad |= comm.bad;
 }
 
-/* Samples up to @time say where threads are. */
+/* Samples up to @time show where threads are. */
 static int follow_samples(struct systrace *s, uint64_t time)
 {
 	const struct profile *p = s->p;

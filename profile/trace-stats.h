@@ -75,7 +75,7 @@ enum trace_stat_severity {
 	X(traced_producers_seen, false, INFO)                                \
 	X(traced_total_buffers, false, INFO)                                 \
 	X(traced_tracing_sessions, false, INFO)                              \
-	/* Ours: trace_processor has no such rows. */                        \
+	/* Ours: trace_processor lacks these rows. */                        \
 	X(perfwind_end_missing, false, DATA_LOSS)                            \
 	X(perfwind_packets_missing, false, DATA_LOSS)
 
@@ -92,7 +92,7 @@ struct trace_stat_info {
 	enum trace_stat_severity severity;
 };
 const struct trace_stat_info *trace_stat_info(enum trace_stat stat);
-/* What a value that is not 0 means, and what of the config to change; NULL: nothing to say. */
+/* What a value that is not 0 means, and what of the config to change; NULL: nothing to change. */
 struct trace_stat_words {
 	const char *meaning, *hint;
 };

@@ -1,6 +1,6 @@
 /* session-adapt.c - the size of stack copies while a session runs (pipeline/adapt.h, perf_source_set_stack_bytes()).  Thread: main.
  *
- * Each outcome says how much of its copy was needed.  The tick changes the events where another size was chosen. */
+ * Each outcome has the bytes of its copy that were needed.  The tick changes the events where another size was chosen. */
 #include <errno.h>
 
 #include "base/error.h"
@@ -36,7 +36,7 @@ static uint64_t bytes_needed(const struct session *s, const struct outcome *o)
 {
 	uint64_t full = o->info.full_copy;
 
-	/* The others do not say how much they used. */
+	/* The others have no count of used bytes. */
 	if (s->options.engine != UW_ENGINE_NATIVE)
 		return full ? CUT_TIMES * full : o->info.stack_len;
 	if (full && o->stack_used <= full && o->result == UW_CUT && o->reason != UW_TOO_DEEP)

@@ -172,7 +172,7 @@ static enum named look_up(struct session_marks *m, const struct waiting_slice *w
 	return NAMED;
 }
 
-/* Writes the slices whose names are known; @last: all. */
+/* Writes the slices with known names; @last: all. */
 static int write_slices(struct session_marks *m, bool last)
 {
 	char name[NAME_ROOM];

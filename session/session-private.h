@@ -311,7 +311,7 @@ int session_cache(const struct session *session);
 void session_check_kernel_names(struct session *session);
 /* Asks processes that may not be read; NULL: none is asked. */
 struct consent *session_consent(const struct session *session);
-/* RssAnon and VmSwap of a /proc/PID/status, kB; 0 unless it has both. */
+/* RssAnon and VmSwap of a /proc/PID/status, kB; 0 if it lacks one. */
 uint64_t session_status_memory_kb(const char *text);
 /* Is this the session to end when there is too little memory for all that share it? */
 bool session_holds_most(const struct session *session);

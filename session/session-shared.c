@@ -5,7 +5,7 @@
  * are missed, so symbols without users are valid for a minute.
  *
  * Memory: the kernel counts it by process, and sessions of several users may share this process.
- * So the session that ends is the largest one of the user whose sessions together hold most; the
+ * So the session that ends is the largest one of the user with sessions that together hold most; the
  * others wait until that is gone.  The size of a session is the size of its parts that can grow:
  * its modules, and the memory that its owner keeps for it.  A limit of its own
  * (max_daemon_memory_kb of a config) applies to the process, and ends the session that has it.

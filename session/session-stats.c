@@ -1,6 +1,6 @@
 /* session-stats.c - notes, statistics, and the work of each second.  Thread: main.
  *
- * Retries: a file is opened through the process whose sample needed it first.  That process may be
+ * Retries: a file is opened through the process of the first sample that needed it.  That process may be
  * gone, or run where the path leads to another file, while further processes that map the file can
  * be used.  So an unreadable module is tried again after one second, then two, four ...: it becomes
  * as new, and the next sample in it requests it through its own process. */

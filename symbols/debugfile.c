@@ -160,7 +160,7 @@ int uw_debugfile_open_id(const struct uw_build_id *id, const char *path, struct 
 	return -1;
 }
 
-/* @unchecked: takes what has the name that the link says. */
+/* @unchecked: takes what has the link's name. */
 static int open_of(const struct uw_elf *elf, const char *path, struct uw_source *source,
 		   bool unchecked)
 {

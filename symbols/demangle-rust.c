@@ -1,6 +1,6 @@
 /* demangle-rust.c - Rust's two manglings.
  *
- *   legacy   a C++ name whose last part is 17h and 16 hexadecimal digits: _ZN4core3ptr...17h<hash>E
+ *   legacy   a C++ name with the last part 17h and 16 hexadecimal digits: _ZN4core3ptr...17h<hash>E
  *   v0       _R and a path
  *
  * Hashes and crate disambiguators are left out.  v0 has back references that double the text and

@@ -19,7 +19,7 @@ struct uw_elf {
 	const uint8_t *data;	  /* borrowed; NULL: not bytes */
 	struct uw_memory *memory; /* borrowed; NULL: not a process */
 	uint64_t start;		  /* memory: the address of the image's first byte */
-	uint64_t first_vaddr;	  /* memory: the virtual address, as the image says, of that byte */
+	uint64_t first_vaddr;	  /* memory: the virtual address, as in the image, of that byte */
 	uint64_t size;		  /* of the file, the bytes, or what is readable from start */
 	bool wide;	   /* 64-bit.  Of a 32-bit image only program headers and notes are read */
 	enum uw_arch arch; /* NONE: not one that is unwound */

@@ -23,7 +23,7 @@
  * value, zigzag, and of bytes of code, both LEB128, from -1 at the function's start; a difference of 0 ends them.
  * A file's number leads through units[unit + number] to its name.
  *
- * funcdata[3] is the tree, an offset from go:func.*, whose address is in the runtime's moduledata:
+ * funcdata[3] is the tree, an offset from go:func.*, the address of which is in the runtime's moduledata:
  *
  *     1.18  i16 parent, u8, u8, i32 file, line (of the call), name, parentPc
  *     1.20  u8, 3 bytes, i32 name, parentPc, startLine: the call is at parentPc of the function */
@@ -112,7 +112,7 @@ static bool table_header(struct gopclntab *t)
 	return t->n && t->n <= UW_SYMBOLS_MAX && t->names < t->len && t->list < t->len;
 }
 
-/* In a program whose place is not fixed the loader writes the address of runtime.text: then it is the
+/* In a program without a fixed place the loader writes the address of runtime.text: then it is the
  * addend of a relocation, or, as nearly always, the start of .text. */
 static int find_text(struct gopclntab *t, const struct uw_elf *elf)
 {
@@ -291,7 +291,7 @@ enum {
 	CFA_OFFSET_EXTENDED = 5,
 	CFA_UNDEFINED = 7,
 	REG_RA = 16,
-	SWITCH_MAX = 1024, /* bytes of such a function */
+	SWITCH_MAX = 1024, /* bytes of a function of this kind */
 	CFA_ADVANCE_1 = 2,
 	CFA_ADVANCE_2,
 	CFA_ADVANCE_4,

@@ -75,7 +75,7 @@ enum {
 
 struct hotspot {
 	uint64_t offset[VM_FIELDS];
-	uint8_t width[VM_FIELDS]; /* bytes; 0: the VM has no such field */
+	uint8_t width[VM_FIELDS]; /* bytes; 0: the VM lacks the field */
 	uint64_t pool_size;	  /* of a ConstantPool: its entries are behind */
 	uint64_t block_size;	  /* of a HeapBlock: the blob is behind */
 	uint64_t codelet_size;

@@ -208,12 +208,12 @@ struct uw_image {
 	 */
 	int fd;
 	size_t bytes;
-	/* There is a separate debug file, whose .debug_frame was not read (module.h). */
+	/* There is a separate debug file, but its .debug_frame was not read (module.h). */
 	bool has_separate;
 };
 
 /* Adds to the bytes of a module's unwind half, until it is dropped: memory that an engine keeps for
  * it.  Thread: unwinder. */
 void uw_module_count_unwind(struct uw_module *module, size_t bytes);
-/* The image of a module whose unwind half is READY, else NULL. */
+/* The image of a module with its unwind half READY, else NULL. */
 const struct uw_image *uw_module_image(const struct uw_module *module);

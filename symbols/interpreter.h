@@ -12,7 +12,7 @@ struct interpreter;
 struct uw_symbols;
 /* The language of the module with this path. */
 enum uw_language interpreter_language(const char *path);
-/* Both halves of @module, whose interpreter has its image at @image.  -ENOEXEC: none is there; -ENOTSUP: a version or a build with
+/* Both halves of @module, the interpreter with its image at @image.  -ENOEXEC: none is there; -ENOTSUP: a version or a build with
  * unknown frames; -ENOMEM. */
 int interpreter_load(struct uw_module *module, struct uw_memory *memory, uint64_t image,
 		     struct uw_image **ret_image, struct uw_symbols **ret_symbols);

@@ -1,7 +1,7 @@
 /* jitdump.c - see jitdump.h.
  *
  * The format is jitdump-specification.txt of linux tools/perf/Documentation: a header, then records of u32 id, u32 size, u64
- * time (CLOCK_MONOTONIC, unless the header has a flag) and a body:
+ * time (CLOCK_MONOTONIC, or by a flag in the header) and a body:
  *
  *   load        u32 pid, tid; u64 vma, address, size, index; name, NUL; the code
  *   move        u32 pid, tid; u64 vma, old address, new address, size, index

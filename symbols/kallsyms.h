@@ -43,6 +43,6 @@ bool uw_kallsyms_spans(const struct uw_kallsyms *kallsyms, uint64_t address);
 int uw_kallsyms_add(struct uw_kallsyms *kallsyms, uint64_t start, uint32_t len, const char *name);
 void uw_kallsyms_remove(struct uw_kallsyms *kallsyms, uint64_t start);
 
-/* The address of _text, from the first lines of /proc/kallsyms in @fd, whose position is reset to
+/* The address of _text, from the first lines of /proc/kallsyms in @fd; its position is reset to
  * the start. 0: absent, or hidden. */
 uint64_t kernel_text_start(int fd);

@@ -25,7 +25,7 @@ enum {
 
 struct uw_kernel_names {
 	char *root;
-	int fd;	   /* /proc/kallsyms: what it shows depends on who opened it */
+	int fd;	   /* /proc/kallsyms: its contents depend on the process that opened it */
 	int cache; /* a folder, -1: none */
 	struct uw_kallsyms *since, *all;
 	struct uw_kernel_table *table;

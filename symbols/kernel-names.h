@@ -1,7 +1,7 @@
 /* kernel-names.h - names for addresses of the running kernel, read when the first one is asked for.  Thread: main.
  *
  *   address ─► symbols that came since (KSYMBOL) ─► the table of an earlier run, if it is of this boot and these modules
- *           ─► /proc/kallsyms: where there is no such table, the table does not cover the address (a BPF program), or
+ *           ─► /proc/kallsyms: where the table does not exist, the table does not cover the address (a BPF program), or
  *              modules were loaded since
  *
  * The kernel takes 30 ms to print 120,000 lines.  A recording without kernel frames needs none, and a recording after

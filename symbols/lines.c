@@ -4,7 +4,7 @@
  * our memory, so their sum is bounded.  libdw would open a supplementary file (.gnu_debugaltlink) by
  * itself, and map it: we give it ours, or report that there is none.
  *
- * libdw ends the process when memory is short unless the handler leaves in another way: hence the
+ * libdw ends the process when memory is short if the handler does not leave in another way: hence the
  * longjmp. */
 #include <dwarf.h>
 #include <elfutils/libdw.h>
@@ -407,7 +407,7 @@ static struct uw_unit_calls *unit_of(struct uw_calls *calls, Dwarf_Off offset, b
 	return unit;
 }
 
-/* A call is inlined only where an inlined_subroutine says so.  Other functions that hold the same
+/* A call is inlined only where there is an inlined_subroutine.  Other functions that hold the same
  * address are aliases (gas writes a subprogram for each name of a function) or enclose the function
  * in the source: only the innermost one is kept. */
 static size_t drop_outer_functions(Dwarf_Die *dies, size_t n)

@@ -13,7 +13,7 @@ struct uw_code {
 enum { UW_CODE_MAX = 4 << 20 };
 
 /* Reads @len bytes (at most UW_CODE_MAX) at the virtual address @vaddr of the image; fewer where its segment ends.
- * -ENOEXEC: no such image; -EBADMSG: damaged, or nothing is there. */
+ * -ENOEXEC: no image of this kind; -EBADMSG: damaged, or nothing is there. */
 int uw_code_load(struct uw_source *source, uint64_t vaddr, uint64_t len, struct uw_code *ret_code);
 void uw_code_deinit(struct uw_code *code);
 

@@ -101,15 +101,15 @@ enum uw_module_state uw_module_symbol_state(const struct uw_module *module);
 bool uw_module_want_unwind(struct uw_module *module);
 bool uw_module_want_symbols(struct uw_module *module);
 
-/* CFI in a separate debug file. An engine that finds no CFI for an address, of a module whose image
- * has `has_separate`, sets this and ends PENDING. Its caller then drops the half by uw_engine_renew() and
+/* CFI in a separate debug file. An engine that finds no CFI for an address, of a module with
+ * `has_separate` in its image, sets this and ends PENDING. Its caller then drops the half by uw_engine_renew() and
  * orders a load; that load reads the debug file, and so do all later ones. Any thread. */
 void uw_module_want_separate(struct uw_module *module);
 bool uw_module_wants_separate(const struct uw_module *module);
 
 /* ---- code of a Java VM (hotspot.h) ----
  *
- * A JIT module whose process has libjvm.so: both halves come from the VM.  Code is added while the process runs, so
+ * A JIT module of a process with libjvm.so: both halves come from the VM.  Code is added while the process runs, so
  * the halves are read again and replaced whole, each by the thread that uses it. */
 /* Its unwind half is waited for, as that of a file. */
 void uw_module_expect_vm(struct uw_module *module);
@@ -143,7 +143,7 @@ enum uw_language {
 const char *uw_language_path(enum uw_language language);
 /* UW_LANGUAGE_NONE: the module is not that of an interpreter. */
 enum uw_language uw_module_language(const struct uw_module *module);
-/* The interpreter whose library or program the file at @path is, by its name. */
+/* The interpreter of which the file at @path is the library or program, by its name. */
 enum uw_language uw_path_language(const char *path);
 
 /* Notes of the unwinder's thread about reading it again. */

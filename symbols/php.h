@@ -7,7 +7,7 @@
 #include "symbols/image.h"
 #include "symbols/script-text.h"
 
-/* The interpreter whose program or library begins at @image; errors as interpreter_load(). */
+/* The interpreter with its program or library at @image; errors as interpreter_load(). */
 int php_new(struct vm_memory *m, uint64_t image, struct uw_script *ret_script);
 /* The function and the place in it that @frame (uw_script_frame()) stands for: Class::method, file and line.  Of a function in C: its
  * name.  false: there is none. */

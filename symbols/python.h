@@ -10,7 +10,7 @@
 #include "symbols/image.h"
 
 struct python;
-/* The interpreter whose library or program begins at @image.  -ENOEXEC: none there; -ENOTSUP: a version or a build whose
+/* The interpreter with its library or program at @image.  -ENOEXEC: none there; -ENOTSUP: a version or a build of which the
  * frames are not known; -ENOMEM. */
 int python_new(struct uw_memory *memory, uint64_t image, struct python **ret_python);
 struct python *python_free(struct python *python);

@@ -8,7 +8,7 @@
 #include "symbols/image.h"
 #include "symbols/script-text.h"
 
-/* The interpreter whose library or program begins at @image; errors as interpreter_load(). */
+/* The interpreter with its library or program at @image; errors as interpreter_load(). */
 int ruby_new(struct vm_memory *m, uint64_t image, struct uw_script *ret_script);
 /* The function and the place in it that @frame (uw_script_frame()) stands for: its label, file and line.  Of a method in C: its
  * name.  @script notes where names are; @image as for ruby_new().  false: there is none. */

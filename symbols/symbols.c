@@ -772,7 +772,7 @@ static bool sort_by_digits(struct uw_symbol_entry *entries, size_t n)
 	return true;
 }
 
-/* As qsort() by @compare, whose first key is the start: a third of its time for 40,000 symbols. */
+/* As qsort() by @compare, with the start as first key: a third of its time for 40,000 symbols. */
 static void sort_entries(struct uw_symbol_entry *entries, size_t n,
 			 int (*compare)(const void *, const void *))
 {

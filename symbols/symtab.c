@@ -129,7 +129,7 @@ static const char *name_of_slot(const struct relocations *rel, uint64_t slot)
 	return (const char *)strings->data + sym.st_name;
 }
 
-/* The address that the entry's jump reads, 0: no such jump. */
+/* The address that the entry's jump reads, 0: no jump of this kind. */
 static uint64_t slot_of_entry(const uint8_t *entry, size_t len, uint64_t vaddr)
 {
 	for (size_t i = 0; i + 6 <= len && i <= 5; i++) {
@@ -143,7 +143,7 @@ static uint64_t slot_of_entry(const uint8_t *entry, size_t len, uint64_t vaddr)
 	return 0;
 }
 
-/* The same of an entry whose adrp is at @entry. */
+/* The same of an entry with its adrp at @entry. */
 static uint64_t slot_of_adrp(const uint8_t *entry, uint64_t vaddr)
 {
 	uint32_t adrp, ldr;

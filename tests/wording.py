@@ -28,7 +28,21 @@ WORDS = [
     (r"consents? to be", "opts in to profiling"),
     (r"as good as lost|is lived|lives of|a life", "an incarnation, an exec generation"),
 ]
-PATTERN = re.compile("|".join(rf"(?P<w{i}>\b(?:{words})\b)" for i, (words, _) in enumerate(WORDS)), re.I)
+# The same, outside of tests/: a noun instead.
+PRODUCT_WORDS = WORDS + [
+    (r"who|whom|whose", "the process, the user; with, of which"),
+    (r"tell|says?|said|saying", "report, print, show, contain"),
+    (r"such", "this kind, or repeat the noun"),
+    (r"unless", "if not, except where"),
+    (r"not implemented", "left to FUNCTION"),
+]
+
+
+def pattern(words):
+    return re.compile("|".join(rf"(?P<w{i}>\b(?:{regex})\b)" for i, (regex, _) in enumerate(words)), re.I)
+
+
+PATTERN, PRODUCT_PATTERN = pattern(WORDS), pattern(PRODUCT_WORDS)
 # The same words as parts of identifiers.
 NAME = re.compile(r"\b(?:\w+_)?(?:told|tells|untold|anew|mends?|mended|believed|own_rights|for_ever|nameless)(?:_\w+)?\b")
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
@@ -75,19 +89,21 @@ def of_document(text):
 
 def main():
     files = sys.argv[1:] or subprocess.check_output(
-        ["git", "ls-files", "*.c", "*.h", "*.md", "docs/*.5", "rc/perfwind.conf", "rc/debian/control"], text=True).split()
+        ["git", "ls-files", "*.c", "*.h", "*.md", "docs/*.5", "protos/*.proto", "selinux/*",
+         "rc/perfwind.conf", "rc/*.service", "rc/*.socket", "rc/debian/control"], text=True).split()
     found = 0
     for name in files:
-        source = name.endswith((".c", ".h"))
+        source, product = name.endswith((".c", ".h")), not name.startswith("tests/")
         with open(name, encoding="utf-8") as f:
             text = f.read()
-        literals = of_source(text) if source and not name.startswith("tests/") else ()  # a test's are its data
+        literals = of_source(text) if source and product else ()  # a test's are its data
         for line, words in [*literals, *of_comments(text)] if source else of_document(text):
             if words in NAMES:
                 continue
-            for m in PATTERN.finditer(re.sub(r"\\[nt]|\\$", " ", words)):
+            regex, table = (PRODUCT_PATTERN, PRODUCT_WORDS) if product else (PATTERN, WORDS)
+            for m in regex.finditer(re.sub(r"\\[nt]|\\$", " ", words)):
                 found += 1
-                print(f"{name}:{line}: {m.group()} -> {WORDS[int(m.lastgroup[1:])][1]}")
+                print(f"{name}:{line}: {m.group()} -> {table[int(m.lastgroup[1:])][1]}")
         for line, word in of_names(text) if source else ():
             found += 1
             print(f"{name}:{line}: {word}")

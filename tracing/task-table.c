@@ -370,7 +370,7 @@ static void add_process(struct task_table *t, uint32_t pid)
 	if (threads > 1)
 		add_threads(t, pid);
 	read_cgroup(t, &row);
-	/* The row stands behind its head, whose length is then known. */
+	/* The row stands behind its head, when its length is known. */
 	p = t->packet;
 	p = task_row_pack(p, &row, t->thread_rows, t->n_threads);
 	p = pack_bytes(t->message + t->len, PROCESS_STATS__PROCESSES, t->packet,

@@ -34,7 +34,7 @@ enum {
 	ALIGNMENT = 8,
 	MAX_PACKET = 1 << 30,
 	RENEWALS = 4, /* in a buffer's length */
-	SPARE = 8,    /* of a recorder: one such part stays free */
+	SPARE = 8,    /* of a recorder: one part of this size stays free */
 	SHARED_TAIL = 4096,
 };
 /* Of a record: the sequence begins with it; a packet before it did not get in. */

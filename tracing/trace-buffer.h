@@ -41,7 +41,7 @@ struct trace_buffer;
 int trace_buffer_new(const struct trace_buffer_options *options, struct trace_buffer **ret_buffer);
 /* After its sinks. */
 struct trace_buffer *trace_buffer_free(struct trace_buffer *buffer);
-/* A packet sequence, for one writer whose own sequence_id is 0: @sequence_id is added to its
+/* A packet sequence, for one writer with a sequence_id of 0: @sequence_id is added to its
  * packets, and first_packet_on_sequence to the first.  Its flush does nothing: packets are in the
  * buffer at once.  In a RING buffer it asks for renewal (sink.h) in time. */
 int trace_buffer_sink_new(struct trace_buffer *buffer, uint32_t sequence_id,

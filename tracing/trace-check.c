@@ -1,7 +1,7 @@
 /* trace-check.c - what of a TraceConfig can be run without a tracing service; see trace-session.h.
  *
  * A field is honoured, refused (the trace would not be what was asked for), or it only concerns
- * a part of the service that is missing here: then a note reports it, unless it has no effect on the trace. */
+ * a part of the service that is missing here: then a note reports it, if it has an effect on the trace. */
 #include <errno.h>
 #include <regex.h>
 #include <stdarg.h>

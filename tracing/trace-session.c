@@ -3,7 +3,7 @@
  *
  * Every period ends in session calls and in answers to them: a flush is asked of each data source
  * and is done when all have answered or flush_timeout_ms is over.  A write into the file comes
- * behind a flush, unless the config does not want that. */
+ * behind a flush, if the config wants that. */
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>

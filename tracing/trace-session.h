@@ -36,8 +36,8 @@ struct trace_session_options {
 	struct features features;
 	struct consent *consent;     /* borrowed, may be NULL */
 	struct at_sample *at_sample; /* the same; of the first session */
-	/* Of CLONE_SNAPSHOT: opens a new file, whose descriptor the session closes, and sets its name; and the result of
-	 * each.  NULL: such configs are refused. */
+	/* Of CLONE_SNAPSHOT: opens a new file (the session closes the descriptor), and sets its name; and the result of
+	 * each.  NULL: these configs are refused. */
 	int (*open_snapshot)(void *arg, char *name, size_t size);
 	void (*snapshot)(void *arg, const char *name, const struct trace_clone_result *result);
 	void *snapshot_arg;

@@ -208,7 +208,7 @@ bool code_decode(struct code_insn *in, const uint8_t *code, size_t len)
  * the function, and all paths to a ret agree on the place of the return address.  The walk gives up
  * at every instruction it does not know: no answer is better than a wrong one.
  *
- * A path that ends in leave has its frame at rbp, from the first instruction of the walk on, unless
+ * A path that ends in leave has its frame at rbp, from the first instruction of the walk on, except where
  * the walk meets the mov %rsp,%rbp that sets it.  So does a path that ends in mov (%rbp),%rbp and an
  * add to rsp.  Compilers put other work between that mov and the push.
  *

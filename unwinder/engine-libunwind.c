@@ -10,7 +10,7 @@
  * cache has 1,024 entries; the size is set twice because the first call on a fresh address space
  * resets it to the default (1.6.2, src/dwarf/Gparser.c, dwarf_flush_rs_cache: no memory yet). Where
  * the library was built with a cache for each thread, that one cache would serve all address spaces
- * at once and mix them up: such a build refuses unw_set_cache_size(), and then the policy stays
+ * at once and mix them up: this build refuses unw_set_cache_size(), and then the policy stays
  * global (one cache for each address space).
  */
 #include <errno.h>

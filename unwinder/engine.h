@@ -1,7 +1,7 @@
 /* engine.h - the interface of an engine to unwinder.c, and what all engines share.  Private to
  * unwinder/. Thread: an engine belongs to one thread.
  *
- * An engine is a struct whose first member is struct uw_engine. unwinder.c never reads the rest. */
+ * An engine is a struct with struct uw_engine as its first member. unwinder.c never reads the rest. */
 #pragma once
 
 #include <string.h>

@@ -8,7 +8,7 @@
  *     root    the return address is undefined
  *
  * A callchain is whole where it ends at a root.  Mostly it ends one or two functions before it, as the C
- * library's first functions have no frame pointer and clear rbp.  Such an end is learned from callchains
+ * library's first functions have no frame pointer and clear rbp.  This kind of end is learned from callchains
  * in which every other caller keeps the frame pointer; it is a root of all processes then.  A callchain
  * with a function that loses is whole where it ends at a root, too, but the frames behind that function
  * are guesses: an interrupted one often loses its caller alone.

@@ -302,8 +302,8 @@ static bool deep_holds(struct native *e, struct walk *w)
 
 /* ---- frames that are kept ----
  *
- * What a thread has proved beyond its copy is kept, from the deepest such stack.  A later copy that ends in a
- * frame of it, at the same stack pointer with the same return address, has the same callers, unless the thread
+ * What a thread has proved beyond its copy is kept, from the deepest of these stacks.  A later copy that ends in a
+ * frame of it, at the same stack pointer with the same return address, has the same callers, except where the thread
  * has returned and called in between: they are joined as guesses. */
 
 enum { TAIL_DEEPER = 4096 /* bytes, to be worth a new tail */ };

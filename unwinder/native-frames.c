@@ -321,7 +321,7 @@ static void push_anchor(struct frames_walk *fw, struct run *run, const struct an
 		push_gap(fw, run);
 }
 
-/* false: there is no such function. */
+/* false: the function is not there. */
 static bool push_caller(struct frames_walk *fw, const struct run *run, uint64_t address,
 			const struct frame *f)
 {

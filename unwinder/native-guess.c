@@ -1,6 +1,6 @@
 /* native-guess.c - see native.h.  One frame on without CFI: JIT code, entries of PLTs, hand-written assembly.
  *
- * The caller is [rbp + 8], unless the code shows another place (code.h).  It is accepted when it
+ * The caller is [rbp + 8], or at the place that the code shows (code.h).  It is accepted when it
  * lies in a mapping and follows a call instruction; where code bytes cannot be read, the mapping is
  * enough.  Both answers are kept in the rule cache, because a read from the process costs as much as
  * a hundred frames.  Frames found this way carry UW_FRAME_GUESSED.
@@ -9,7 +9,7 @@
  *
  * An interpreter made of machine code pushes the address where its caller continues, and jumps to the
  * method: HotSpot's return entries, which no call is before.  In anonymous memory the other evidence
- * counts then.  Such a frame is open:
+ * counts then.  This frame is open:
  *
  *     leaf                 open      open                  joined
  *     registers   [rbp]    [rbp]     [rbp]    follows a    CFI from here on
@@ -348,7 +348,7 @@ static enum guess_result guess_read(struct native *e, struct walk *w, enum rule_
 }
 
 /* May a return address of 0 be the stack's end?  Of a chain, yes; but where x86-64 code was
- * interrupted, rbp may be any number, unless the code itself sets up a frame. */
+ * interrupted, rbp may be any number, except where the code itself sets up a frame. */
 static bool guess_may_end(const struct walk *w, enum rule_form form, rule_t rule)
 {
 	if (form == RULE_FORM_WALKED)
@@ -479,7 +479,7 @@ static enum step guess_arrive(struct walk *w, const struct guess *g)
 	return native_push(w, g->ra, UW_FRAME_CALLER | UW_FRAME_GUESSED);
 }
 
-/* Is @ra where a function begins, behind padding?  V8's deoptimizer writes such return addresses:
+/* Is @ra where a function begins, behind padding?  V8's deoptimizer writes return addresses of this kind:
  * no call is before them. */
 static bool guess_is_entry(const struct walk *w, uint64_t ra)
 {

@@ -1,4 +1,4 @@
-/* native-hole.c - see native.h.  A stack whose copy ends in the middle of a frame.
+/* native-hole.c - see native.h.  A stack with a copy that ends in the middle of a frame.
  *
  * The kernel copies a stack up to the first page that is not there.  A function with a large frame
  * may never have touched some of its pages, and then its return address is in no copy, for as long
@@ -10,7 +10,7 @@
  *                             ends here     . . . . . . . . . . . . [ra] [G ....] ... main
  *     noted    of other stacks:                                          [G ....] ... main
  *
- * So the whole stacks of a thread with such a function are noted: for each frame its stack pointer
+ * So the whole stacks of a thread with a function of this kind are noted: for each frame its stack pointer
  * and function, and the place of its caller.  None of those frames is on the stack in hand, so
  * these conditions must hold: a whole page of F lies beyond the copy; the code of the function that
  * was seen at X has exactly one call of F, and that gives the return address; if several functions
@@ -21,7 +21,7 @@
  * caller. The CFI of G gives the frame of its own caller, and the search continues there.
  *
  * A note is made by walking the stack again.  So after a stack could not be completed, each stack
- * of its thread is noted for a while, then every 16th. Threads without such a function have no
+ * of its thread is noted for a while, then every 16th. Threads without a function of this kind have no
  * notes, and fewer stacks are noted where the notes were of no use.  A frame that is noted already
  * as it is costs no look at its CFI. */
 #include <unistd.h>
@@ -318,8 +318,8 @@ static bool hole_is_one(const struct walk *w, uint64_t cfa)
 	       cfa - 8 >= end + HOLE_PAGE;
 }
 
-/* The frames noted at @cfa whose function calls @callee: returns whether they agree on its return
- * address, *ret_ra, 0 without such frames; *ret_note is the latest. */
+/* The frames noted at @cfa, of functions that call @callee: returns whether they agree on its return
+ * address, *ret_ra, 0 without frames there; *ret_note is the latest. */
 static bool hole_seen(struct native *e, const struct walk *w, struct native_hole *h,
 		      const struct hole_code *callee, uint64_t cfa, uint64_t *ret_ra,
 		      const struct hole_note **ret_note)
@@ -361,7 +361,7 @@ static bool hole_follow(struct walk *w, struct native_hole *h, const struct hole
 	return note;
 }
 
-/* Finds the frames behind the walk's, whose caller is at @cfa. A function that was never seen is
+/* Finds the frames behind the walk's, with the caller at @cfa. A function that was never seen is
  * accepted where it alone calls: its own caller was seen at the place that its CFI gives. */
 static bool hole_fill(struct native *e, struct walk *w, struct native_hole *h, uint64_t cfa)
 {

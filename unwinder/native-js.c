@@ -260,7 +260,7 @@ static void push_frame(struct js_walk *jw, uint32_t i, struct js_frame *frame)
 
 /* ---- the stack ---- */
 
-/* Code without unwind information was left by a guess: the last such frame, plus one. */
+/* Code without unwind information was left by a guess: the last frame of this kind, plus one. */
 static uint32_t last_frame(const struct walk *w)
 {
 	uint32_t n = w->n;

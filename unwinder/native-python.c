@@ -198,7 +198,7 @@ static const struct script_function *code_at(struct python_walk *pw, uint64_t ad
 	return c;
 }
 
-/* The code object that has @instruction: a known one, else the one whose head is before it in memory; NULL: none. */
+/* The code object that has @instruction: a known one, else the one with its head before it in memory; NULL: none. */
 static const struct script_function *code_of(struct python_walk *pw, uint64_t instruction)
 {
 	uint64_t at = (instruction & ~7ull) - pw->py->offsets.bytecode, word;

@@ -58,7 +58,7 @@ enum { ONE_ROW_MIN = 8, ONE_ROW_MAX = 1024, ONE_ROW_STEP = 256, ONE_ROW_INSN = 1
 
 /* ---- CFI without epilogues ----
  *
- * Old compilers and much assembly write such CFI.  It is correct up to the first pop; from there to
+ * Old compilers and much assembly write CFI of this kind.  It is correct up to the first pop; from there to
  * the ret its CFA is still that of the whole frame:
  *
  *     pop  %rbx        CFA = rsp + 24     correct
@@ -68,7 +68,7 @@ enum { ONE_ROW_MIN = 8, ONE_ROW_MAX = 1024, ONE_ROW_STEP = 256, ONE_ROW_INSN = 1
  * Only an interrupted frame can be there: a caller is behind a call.  Correct CFI has a later row
  * that releases stack.  Or the last epilogue of the function is before the address, and has rows:
  * CFI that describes one epilogue describes every epilogue.  Otherwise the code is read, once an
- * address.  Straight code up to a ret (or to a jump to another function, whose CFI applies there) is
+ * address.  Straight code up to a ret (or to a jump to another function: its CFI applies there) is
  * certain to run next, so where code and CFI differ the code is used.  The frame is still marked as
  * guessed, because one of two sources is wrong; and its return address must follow a call, so that a
  * ret used as a jump (a retpoline) leads to no frame. */
@@ -117,7 +117,7 @@ static int64_t exit_ra(struct native *e, const struct native_place *place,
 	return ra & 7 || ra > CODE_WALK_MAX ? -1 : ra;
 }
 
-/* The walk stands on an interrupted frame at @address, whose CFI (@fde) gives *rule and describes
+/* The walk stands on an interrupted frame at @address; its CFI (@fde) gives *rule and describes
  * no epilogue from there on. Where the code returns in another way, *rule becomes that, as a guess.
  * false: the code cannot be read now. */
 static bool native_exit(struct native *e, const struct walk *w, const struct native_place *place,
@@ -525,7 +525,7 @@ static rule_t with_pushes(const struct walk *w, const struct native_place *place
 	return rule;
 }
 
-/* In code whose jitdump has unwinding information, at least of some of it.  RULE_NONE: of code that was added since. */
+/* In code of a jitdump with unwinding information, at least of some of it.  RULE_NONE: of code that was added since. */
 static rule_t native_compile_jit(struct native *e, const struct walk *w,
 				 const struct native_place *place)
 {

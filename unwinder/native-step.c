@@ -3,7 +3,7 @@
  *
  * The walk keeps rsp and rbp only, which mostly suffices here, too.  When a frame needs another
  * register, the stack is walked again with full registers, from the leaf or from the last frame
- * where all registers are known.  The registers are kept, so that a stack of such frames costs each
+ * where all registers are known.  The registers are kept, so that a stack of these frames costs each
  * step once. */
 #include "unwinder/native.h"
 
@@ -399,7 +399,7 @@ static enum step slow_end(struct walk *w, enum cfi_result result, uint64_t misse
 	}
 }
 
-/* Takes the walk to the caller whose registers are @regs: all of them when @whole.  @signal: it was
+/* Takes the walk to the caller with the registers @regs: all of them when @whole.  @signal: it was
  * interrupted. */
 static enum step native_arrive(struct walk *w, const struct cfi_regs *regs, bool whole, bool signal)
 {
@@ -408,7 +408,7 @@ static enum step native_arrive(struct walk *w, const struct cfi_regs *regs, bool
 
 	/* A signal frame may lead anywhere: to another stack, or to one further down.  Code that
 	 * has popped its return address into a register (glibc's vfork) gives no stack back, but
-	 * such a function calls none. */
+	 * a function of this kind calls none. */
 	if (!signal && (sp < w->sp || (sp == w->sp && !walk_is_interrupted(w))))
 		return walk_end(w, UW_FAILED, UW_NO_PROGRESS, sp);
 	/* The kernel called the handler and made its return address the trampoline's first byte:
@@ -483,7 +483,7 @@ static bool native_word(struct native *e, struct walk *w, uint64_t address, uint
 	return false;
 }
 
-/* aarch64: the return address of the frame that the walk stands on, whose CFA is @cfa. */
+/* aarch64: the return address of the frame that the walk stands on, with the CFA @cfa. */
 static bool far_link(struct native *e, struct walk *w, rule_t rule, uint64_t cfa, uint64_t *ret_ra)
 {
 	uint64_t at = cfa - rule_saved(rule);
@@ -498,7 +498,7 @@ static bool far_link(struct native *e, struct walk *w, rule_t rule, uint64_t cfa
 	return native_word(e, w, at + (link == RULE_LINK_PAIR ? 8 : 0), ret_ra);
 }
 
-/* One frame on, by a plain rule whose words lie outside the copy, or that makes no progress. */
+/* One frame on, by a plain rule with words outside the copy, or that makes no progress. */
 static enum step native_far(struct native *e, struct walk *w, rule_t rule)
 {
 	uint64_t cfa = (rule_kind(rule) == RULE_FP ? w->bp : w->sp) + (uint64_t)rule_cfa(rule);

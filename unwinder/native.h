@@ -11,7 +11,7 @@
  *   native-script.c the functions that an interpreter runs, in place of its evaluation loop's frames
  *
  * A walk stands on the frame that it pushed last.  The rule of that frame was found and applied, so
- * the next visit starts with a load whose cache line was prefetched a round ago. */
+ * the next visit starts with a load from a cache line that was prefetched a round ago. */
 #pragma once
 
 #include "base/table.h"
@@ -31,7 +31,7 @@ enum {
 
 enum { NATIVE_ONE_ROW = 256 };
 
-/* A function whose CFI has one row, CFA = rsp + 8 (native-rule.c). */
+/* A function with CFI of one row, CFA = rsp + 8 (native-rule.c). */
 struct native_one_row {
 	uint64_t key;	/* its module's serial above 32, its FDE's offset plus one */
 	uint32_t seen;	/* bytes of its code that were read */
@@ -160,11 +160,11 @@ struct walk {
 	uint64_t deep_read;	     /* bytes of stack read from the process so far */
 	bool deep_failed;	     /* the copy no longer matches, or the process cannot be read */
 	uint32_t seam;		     /* frames that come from the copy; 0: all */
-	uint64_t seam_sp;	     /* of the last such frame */
+	uint64_t seam_sp;	     /* of the last frame of this kind */
 	uint64_t seam_from, seam_to; /* addresses of the bytes that were compared; to 0: none */
 	bool seam_checked;	     /* ... again, after the last read */
 	uint64_t far_cfa; /* x86-64: begin of the caller that could not be read; 0: none */
-	/* Frames of JIT code whose address follows no call (native-guess.c). */
+	/* Frames of JIT code with an address that follows no call (native-guess.c). */
 	uint32_t n_open;
 	uint32_t open_first, open_last; /* their numbers, from 1 */
 	uint64_t open[NATIVE_OPEN];	/* addresses of the last ones, as they are looked up */
@@ -301,7 +301,7 @@ bool native_has_code(const struct walk *w, uint64_t address);
 bool native_bytes(struct native *e, struct walk *w, uint64_t address, void *to, size_t len);
 /* NATIVE_CHUNK_MAX bytes for what is read; NULL: no memory. */
 uint8_t *native_chunk(struct native *e);
-/* The walk stands on a frame whose return address is at @ra_at, outside the copy, and the process no
+/* The walk stands on a frame with its return address at @ra_at, outside the copy, and the process no
  * longer has the bytes of the copy.  x86-64: is that frame still there?  true: its words can be
  * read. */
 bool native_same_frame(struct native *e, struct walk *w, uint64_t ra_at);
@@ -359,7 +359,7 @@ int native_chains(struct uw_engine *engine, const struct uw_snapshot *snapshots,
 		  struct uw_result *results);
 
 /* ---- native-hole.c ---- */
-/* The walk, which has failed for want of memory, stands on a frame whose caller begins at @cfa.
+/* The walk, which has failed for want of memory, stands on a frame with its caller at @cfa.
  * Ends it WHOLE by the frames that earlier stacks of the thread had there, or leaves it as it is. */
 void native_hole_cross(struct native *e, struct walk *w, uint64_t cfa);
 /* A walk has ended: notes its frames, if its thread has a hole.  @e has some. */

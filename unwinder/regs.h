@@ -68,7 +68,7 @@ static const struct uw_machine machine_x86_64 = {
 
 /* x19..x30: a leaf keeps its return address where the call put it.  perf's order is x0..x29, lr,
  * sp, pc (arm64's asm/perf_regs.h), which is DWARF's; so is a signal frame's: [sp] is a siginfo of
- * 128 bytes and a struct ucontext, whose regs[31], sp, pc are at 184 (arm64's asm/ucontext.h,
+ * 128 bytes and a struct ucontext: its regs[31], sp, pc are at 184 (arm64's asm/ucontext.h,
  * asm/sigcontext.h). */
 static const struct uw_machine machine_aarch64 = {
 	.arch = UW_ARCH_AARCH64,

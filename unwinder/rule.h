@@ -166,7 +166,7 @@ static inline rule_t rule_with_form(rule_t rule, enum rule_form form)
 }
 
 /* RULE_FORM_WALKED: the return address in units of 8 above rsp, or RULE_WAY_BY_FP; the caller's rbp
- * in such units plus one, 0: it is live; did the walk end at a ret? */
+ * in these units plus one, 0: it is live; did the walk end at a ret? */
 enum { RULE_WAY_BITS = 12, RULE_WAY_BY_FP = (1 << RULE_WAY_BITS) - 1 };
 #define RULE_WAY_RETURNS (1ull << (16 + 2 * RULE_WAY_BITS))
 static inline rule_t rule_with_way(rule_t rule, uint32_t ra, uint32_t bp)

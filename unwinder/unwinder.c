@@ -7,7 +7,7 @@
  *           └─ 95 % of these walks reach the known root: the module is switched
  *
  * The known root is the outermost frames of the thread's last whole stack, else of one of its process.  From the switch on a
- * stack that fails in the module is completed by such a walk, where the walk of this very stack reaches the root.  Its frames
+ * stack that fails in the module is completed by a walk of frame pointers, where the walk of this very stack reaches the root.  Its frames
  * are marked as guessed, and the result as `by_fp`.
  *
  * Stacks that do not fail cost a few stores for the root, and while a module is suspected, a look at the mappings of each

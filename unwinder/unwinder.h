@@ -129,7 +129,7 @@ struct uw_snapshot {
 	uint32_t stack_len;	/* bytes copied from the stack pointer up */
 	const uint8_t *stack;	/* 8-aligned; of a live recording: in the perf ring */
 	/* A number of the thread (its tid), 0: not known. It selects the earlier stacks of the
-	 * thread, for speed and to complete a stack whose copy ends too soon; it is not trusted for
+	 * thread, for speed and to complete a stack with a copy that ends too soon; it is not trusted for
 	 * anything else. */
 	uint32_t thread;
 	const uint64_t
@@ -154,7 +154,7 @@ struct uw_result {
 	uint32_t n_frames;
 	uint8_t outcome, reason;
 	bool unchecked; /* WHOLE, engine fp: no unwind information was there to check the callchain */
-	bool by_fp; /* WHOLE by frame pointers, in a module whose unwind information fails (unwinder.c) */
+	bool by_fp; /* WHOLE by frame pointers, in a module with unwind information that fails (unwinder.c) */
 	bool completed; /* WHOLE by earlier stacks of the thread: frames that no copy has */
 	struct uw_module *pending; /* UW_PENDING */
 	uint64_t stopped_at;	   /* the address that was needed and not there (CUT, FAILED) */

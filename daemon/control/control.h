@@ -1,4 +1,4 @@
-/* control.h - the control socket: recordings for users who lack the privileges themselves.  Thread: main.
+/* control.h - the control socket: recordings for users that lack the privileges themselves.  Thread: main.
  *
  *   connect ──► ASKING ── request, allowed (policy.h) ──► RUNNING ── its end, STOP ──► LEAVING ──► closed
  *                 │                                          │

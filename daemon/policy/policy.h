@@ -8,14 +8,14 @@
  *   processes of users and groups that the settings name; processes that opt in (session/consent)
  *   the kernel, and counters of the whole machine        only if the settings allow it
  *   every process and the kernel, if no traced-* setting is given and the daemon has no capabilities beyond its
- *   user's own (it runs as root, or as a plain user whom the kernel limits): it lends none to the clients
+ *   user's own (it runs as root, or as a plain user that the kernel limits): it lends none to the clients
  *
  * A process is a user's own when the kernel would let the user trace it (kernel/ptrace.c, __ptrace_may_access(), of a
  * caller without capabilities): its four user ids are the user's (so it is no set-user-ID program), its four group
  * ids are the user's primary group, it has no capabilities, and it is dumpable (PR_SET_DUMPABLE, which an exec of a
  * set-user-ID or unreadable program clears, too).  A process with capabilities in the user's own user namespace could
  * be traced by the user and is refused here: the owner of the namespace cannot be read without more privileges.
- * Through a tracing service the same holds, with the primary group of the machine's user database; for a user who
+ * Through a tracing service the same holds, with the primary group of the machine's user database; for a user that
  * is not in it, any one group. */
 #pragma once
 
@@ -62,14 +62,14 @@ int policy_requester_of(int fd, struct policy_requester *ret_requester);
 void policy_requester_deinit(struct policy_requester *requester);
 
 /* Is the requester confined by an AppArmor profile that is enforced and not the daemon's own?  Then a recording could
- * show it data that the profile hides, and *why names the profile.  @fd: its connection, whose label of connect(2)
+ * show it data that the profile hides, and *why names the profile.  @fd: its connection; the label of connect(2)
  * is read first (SO_PEERSEC).  Landlock: no kernel up to 6.18 reports the domain of another process
  * (docs/security.md). */
 bool policy_confined(const char *root, int fd, uint32_t pid, char *why, size_t size);
 /* Is @pid a child of @requester and confined by the same profile (@why)? */
 bool policy_shares_sandbox(const char *root, uint32_t requester, const char *why, uint32_t pid);
 
-/* Looks names up now; an unknown name has no effect and is logged, unless it is the default. */
+/* Looks names up now; an unknown name has no effect and is logged if it is not the default. */
 void policy_of(const struct settings *settings, struct policy *ret_policy);
 /* The users that may run the tracing service, besides root and the daemon's own user. */
 void policy_services_of(const struct settings *settings, struct policy_ids *ret_ids);
@@ -78,7 +78,7 @@ bool policy_trusts_service(const struct policy_ids *ids, uint32_t uid);
 void policy_traced_of(const struct settings *settings, bool lends,
 		      struct policy_traced *ret_policy);
 
-/* The user whose limits @uid counts in, by the ranges of /etc/subuid (policy_of()). */
+/* The user that @uid's limits count for, by the ranges of /etc/subuid (policy_of()). */
 uint32_t policy_person(const struct policy *policy, uint32_t uid);
 /* For tests. */
 void policy_subids_read(const char *path, struct policy *policy);

@@ -63,7 +63,7 @@ bool producer_connected(const struct producer *producer);
 void producer_set_hints(struct producer *producer, uint32_t page_bytes, uint32_t bytes);
 
 /* Hands over chunks, in order, then answers flush requests up to @flush (0: none).  More than fit
- * into one frame are sent in several.  @reply: committed() is called after it; one such call is in progress at a time, and
+ * into one frame are sent in several.  @reply: committed() is called after it; one call with it is in progress at a time, and
  * a second one is sent when that is answered. */
 void producer_commit(struct producer *producer, const struct smb_move *chunks, size_t n,
 		     uint64_t flush, bool reply);

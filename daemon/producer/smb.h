@@ -105,7 +105,7 @@ struct smb_writer {
 	uint32_t used;	/* bytes of it, header included */
 	uint32_t count; /* fragments begun */
 	uint32_t flags;
-	bool inflated;	/* the header says one fragment more than there are */
+	bool inflated;	/* the header has one fragment more than there are */
 	bool continues; /* the next fragment continues a packet of the chunk before */
 
 	bool any_packet, lost; /* marks in the next packet */

@@ -3,7 +3,7 @@
  *   request ─ expect ─► hook process;  then the signal, so that no answer arrives unexpected
  *
  *   while requests wait: a ping each tick.  If it is unanswered for STUCK_TICKS, the hook process
- *   is abandoned, the target whose message it was handling is blamed, and the next one expects all
+ *   is abandoned, the target of the message in work is blamed, and the next one expects all
  *   others
  *
  * No call here waits: a full channel means that the hook process hangs.
@@ -349,7 +349,7 @@ static void note_lost(struct consent *c, uint32_t pid)
 		r->lost |= r->pid == pid;
 }
 
-/* Processes whose answer the lost hook process was handling are asked again.  Other answers are in
+/* Processes of the answers that the lost hook process was handling are asked again.  Other answers are in
  * the queue of the socket or still to come: the next hook process expects these, without a second
  * signal. */
 static void note_all_lost(struct consent *c)

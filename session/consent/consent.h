@@ -1,6 +1,6 @@
 /* consent.h - asks processes for the descriptors of their own maps and mem.  Thread: main.
  *
- * For a process whose files in /proc may not be opened (ptrace is not permitted): if libc-hook is
+ * For a process with files in /proc that may not be opened (ptrace is not permitted): if libc-hook is
  * loaded in it, one signal makes it send them (libc-hook/hook-proto.h).  One object serves all
  * sessions of a perfwind.  The first request opens the hook socket and starts the process that
  * serves it (hook-process.h).
@@ -86,8 +86,8 @@ struct consent_request {
 	bool unsent;	    /* the sender was forgotten: the signal must be sent again */
 	struct consent_request *next, **at;
 };
-/* Fills in the rest of @request, whose pid and given are set, and sends the signal, unless another
- * request has this process asked already. */
+/* Fills in the rest of @request, with pid and given set, and sends the signal, if it was not
+ * sent for another request already. */
 enum consent_refusal consent_ask(struct consent *consent, struct consent_request *request);
 /* Of a request that has not ended. */
 void consent_forget(struct consent *consent, struct consent_request *request);

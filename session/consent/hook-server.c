@@ -188,7 +188,7 @@ static size_t alike(const struct hook_server *s, const struct hook_peer *peer, b
 }
 
 /* The peer to displace for @next: the oldest of the largest process of the largest user.  So a
- * user who fills the room displaces only their own connections. */
+ * user that fills the room displaces only their own connections. */
 static size_t victim(const struct hook_server *s, const struct hook_peer *next)
 {
 	size_t best = 0, most_user = 0, most = 0;

@@ -30,7 +30,7 @@ struct hook_server {
 	} peers[HOOK_CONNECTIONS]; /* silent so far, oldest first */
 	size_t n_peers;
 	struct closer closer;
-	/* The process whose descriptors are being handled; 0: none.  If this process hangs, main
+	/* The process of the descriptors that are being handled; 0: none.  If this process hangs, main
 	 * learns the cause from it. */
 	_Atomic uint64_t *at_work; /* hook_at_work_pid(), _uid() */
 	_Atomic uint64_t *counts;  /* HOOK_VERDICTS counts */

@@ -1,4 +1,4 @@
-/* load-parse.h - reads a file, or an image in memory, whose bytes a target chose.  Thread: loader.
+/* load-parse.h - reads a file, or an image in memory, of bytes that a target chose.  Thread: loader.
  *
  * Runs in place for an import, and in pw-parse for a session (load-role.h): it opens nothing itself and reads
  * through its uw_source only. */
@@ -36,6 +36,6 @@ enum {
 };
 
 struct load_parser {
-	struct uw_module *lined; /* the module whose DWARF is open; a reference */
+	struct uw_module *lined; /* the module with its DWARF open; a reference */
 };
 void load_parse(struct load_parser *parser, struct load_parse *work);

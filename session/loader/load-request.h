@@ -42,11 +42,11 @@ struct load_request {
 	uint64_t
 		vm; /* of a JIT module: where the process has libjvm.so's or its interpreter's image; 0: nowhere */
 	/* 1 + a descriptor that the process sent (consent.h); 0: none, /proc is opened instead.  Its maps for LOAD_PROCESS
-	 * and LOAD_QUERY, its mem for LOAD_UNWIND.  Owned: closed with the answer, by loader_free(), or by a caller whose
-	 * request was not taken (load_request_deinit). */
+	 * and LOAD_QUERY, its mem for LOAD_UNWIND.  Owned: closed with the answer, by loader_free(), or by the caller of a
+	 * request that was not taken (load_request_deinit). */
 	uint32_t given;
 	bool closed; /* maps and mem of the process must not be opened: what it sent, or -EACCES */
-	bool again; /* LOAD_SYMBOLS of a jitdump whose symbols are there: -EALREADY where there are no more */
+	bool again; /* LOAD_SYMBOLS of a jitdump with symbols already there: -EALREADY where there are no more */
 	uint64_t *vaddrs; /* owned as `given`; LOAD_VADDRS_MAX at most */
 	size_t n_vaddrs;
 	bool spans;	/* LOAD_LINES: where the lines hold too, for later recordings */

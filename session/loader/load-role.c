@@ -140,7 +140,7 @@ ssize_t load_ask_read(struct helper_call *call, uint64_t address, void *to, size
 
 /* ---- pw-parse: requests ---- */
 
-/* A source whose opening and reading asks pw-files. */
+/* A source that pw-files opens and reads. */
 struct asked_source {
 	struct uw_source source;
 	struct uw_memory memory;
@@ -586,7 +586,8 @@ static int parse_elsewhere(struct partner *partner, uint32_t serial, struct load
 struct opener_process {
 	struct load_worker worker;
 	struct partner partner;
-	uint32_t stray; /* a module whose file pw-parse has and no later request needs; 0: none */
+	uint32_t
+		stray; /* a module of a file that pw-parse has and no later request needs; 0: none */
 	bool is_parsed; /* pw-parse has an answer about the module */
 };
 

@@ -32,7 +32,7 @@ struct load_reply {
 	size_t len, parsed_len;
 	int fd; /* that came with it, -1: none */
 };
-/* The answer to answer->request, whose module is filled as by load_worker_serve().  Consumes reply->fd.  @guard: for the
+/* The answer to answer->request, with the module filled as by load_worker_serve().  Consumes reply->fd.  @guard: for the
  * memory of a process.  -EBADMSG, -ENOMEM. */
 int load_answer_unpack(struct load_answer *answer, const struct load_reply *reply,
 		       struct memory_guard *guard);

@@ -117,7 +117,7 @@ void load_pool_deinit(struct load_pool *pool, void (*drop)(struct load_request *
 	table_deinit(&pool->owners);
 }
 
-/* The slot whose helper has the module's file open. */
+/* The slot of the helper that has the module's file open. */
 static struct load_slot *owner_of(struct load_pool *pool, const struct load_request *request)
 {
 	uint64_t generation;

@@ -20,10 +20,9 @@ enum {
 	KEPT_FILES =
 		512, /* open for names and lines, and no more than an eighth of the descriptors */
 	PATH_ROOM = 4096 + 64,
-	IMAGE_PAGES = 4096, /* looked at for an image's start */
-	IMAGE_BEHIND =
-		128 << 20,  /* readable after the text of an image whose mappings are not known */
-	THREADS_MAX = 4096, /* read one by one, 20 us each; records name the others */
+	IMAGE_PAGES = 4096,	  /* looked at for an image's start */
+	IMAGE_BEHIND = 128 << 20, /* readable after the text of an image without known mappings */
+	THREADS_MAX = 4096,	  /* read one by one, 20 us each; records name the others */
 	FOREIGN_MAX = 65536,
 };
 

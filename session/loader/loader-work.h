@@ -25,7 +25,7 @@ struct load_worker {
 	size_t max_files;
 	uint32_t file_uses;
 	uint32_t serial;	   /* of the module in hand */
-	uint32_t lined;		   /* of the module whose DWARF is open; 0: none is */
+	uint32_t lined;		   /* of the module with its DWARF open; 0: none */
 	struct load_parser parser; /* in place */
 	void (*parse)(struct load_worker *worker, struct load_parse *work);
 	/* Called when the file of a module is closed; NULL: no other process has it. */

@@ -45,7 +45,7 @@ void emit_module_free(struct emit_module *m);
 bool emit_module_names_to_come(const struct emit_module *m);
 /* A request of a module.  The caller takes a reference on the module for it. */
 struct load_request emit_module_request(const struct emit_module *m, enum load_kind kind);
-/* Requests the symbols that no other stage requests: of a perf map, and of a file whose symbols were
+/* Requests the symbols that no other stage requests: of a perf map, and of a file with symbols that were
  * dropped.  (Symbols are loaded with the unwind half of a file, but that may not be loaded again:
  * the engine keeps its rules.) */
 void emit_module_ask_symbols(struct emit_module *m, struct loader *loader);

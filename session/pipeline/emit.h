@@ -47,7 +47,7 @@ void emit_announce_again(struct emit *emit);
 /* Once a second: writes late names, has grown perf maps read again, and requests lines where many
  * addresses wait. */
 int emit_tick(struct emit *emit);
-/* Has grown jitdumps read on, 10 times a second: they show whose code is at an address by now.  @now: CLOCK_MONOTONIC ns. */
+/* Has grown jitdumps read on, 10 times a second: they show which code is at an address by now.  @now: CLOCK_MONOTONIC ns. */
 void emit_read_dumps(struct emit *emit, uint64_t now);
 /* At the end, once: requests the names that are still missing.  Some JIT compilers write their map
  * when the program exits. */
@@ -61,7 +61,7 @@ size_t emit_n_modules(const struct emit *emit);
  * them looked up now, and then calls emit_renew() to start over (frames keep their ids). */
 bool emit_is_full(const struct emit *emit);
 void emit_renew(struct emit *emit);
-/* Addresses whose lines were not looked up yet (requested or not). */
+/* Addresses of lines that were not looked up yet (requested or not). */
 uint64_t emit_lines_left(const struct emit *emit);
 
 /* Seconds (emit_tick calls) since a frame of @module was looked up in its tables.  Frames in the

@@ -24,7 +24,7 @@ void entry_shorten(struct entry *e, uint32_t bytes)
 		return;
 	e->shortened = bytes;
 	e->stack_full = true;
-	e->info.full_copy = 0; /* it says nothing about the size of copies */
+	e->info.full_copy = 0; /* it does not depend on the size of copies */
 }
 
 void entry_copy(struct entry *e, void *block)
@@ -165,7 +165,7 @@ static bool next_fp(const struct entry *e, size_t *at, uint64_t *ret_fp)
 	return false;
 }
 
-/* A stack that was read during a wait, whose frame pointer is not known (wait-stack.h), and the first guess failed: tries
+/* A stack that was read during a wait, without a known frame pointer (wait-stack.h), and the first guess failed: tries
  * others.  Each return address must follow a call, so only the right one leads to the root. */
 static int unwind_by_guesses(struct uw_engine *engine, const struct entry *e,
 			     struct uw_result *result)

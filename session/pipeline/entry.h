@@ -114,7 +114,7 @@ void entry_shorten(struct entry *e, uint32_t bytes);
  * the entry then points there. */
 size_t entry_bytes(const struct entry *e);
 void entry_copy(struct entry *e, void *block);
-/* The entry of a sample of a machine @arch, whose bytes it borrows.  The caller adds the process, its space, the
+/* The entry of a sample of a machine @arch; its bytes are borrowed.  The caller adds the process, its space, the
  * place of the record, the CPU's count and user_state. */
 void entry_of_sample(const struct record_sample *sample, enum uw_arch arch,
 		     struct entry *ret_entry);

@@ -71,7 +71,7 @@ static void entry_done(struct reader *rd, struct entry *e)
 		merge_put(rd->merge, e->ring, e->position);
 }
 
-/* Releases the records whose entries the unwinder has popped. */
+/* Releases the records of entries that the unwinder has popped. */
 static void release_popped(struct reader *rd)
 {
 	uint64_t consumed = slot_queue_consumed(rd->c.entries);

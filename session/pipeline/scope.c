@@ -16,7 +16,7 @@
  *   ASKED ──► BY_CONSENT   until the process execs
  *
  * Nothing of a process that is not allowed is opened (load_request.closed).  Its samples wait only
- * while it is asked, like samples of a process whose mappings are being read.
+ * while it is asked, like samples of a process while its mappings are read.
  *
  * Consent, where a process may not be read:
  *
@@ -295,7 +295,7 @@ static bool ask(struct scope_request *asked)
 		asked->due = now + (FIRST_LOOK_MS * NSEC_PER_MSEC << asked->looks);
 		return true;
 	}
-	/* A process whose mappings are known lacks little, so that is not reported. */
+	/* A process with known mappings lacks little, so that is not reported. */
 	if (asked->denied_maps)
 		note_request(sc, asked->process, refusal);
 	return false;

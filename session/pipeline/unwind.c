@@ -167,7 +167,7 @@ static bool is_renewal(const struct uw_module *module)
 	       uw_module_unwind_state(module) == UW_MODULE_READY;
 }
 
-/* Requests the module again, unless that was done shortly before. */
+/* Requests the module again if that was not done shortly before. */
 static void ask_renewal(struct unwind_stage *s, const struct entry *e, struct uw_module *module,
 			uint64_t now)
 {
@@ -356,7 +356,7 @@ static void ask_renewals(struct unwind_stage *s, uint64_t now)
 			ask_renewal(s, &s->parked[i].entry, s->parked[i].module, now);
 }
 
-/* Answers the samples whose deadline has passed. */
+/* Answers the samples with a deadline that has passed. */
 static void expire(struct unwind_stage *s, uint64_t now)
 {
 	for (size_t i = 0; i < s->n_parked;) {
