@@ -14,6 +14,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "base/sign-mix.h"
 #include "perf/at-sample-records.h"
 
 #ifndef __always_inline
@@ -256,8 +257,94 @@ static __always_inline u64 state_of(struct python_table *table, const struct pyt
 struct walk {
 	struct python_record *record;
 	u64 next;
-	u32 n, kind; /* kind: PYTHON_IS_* and the version */
+	u32 n, kind;	     /* kind: PYTHON_IS_* and the version */
+	u16 len_at, file_at; /* PHP */
+	u64 last, sign;	     /* the function that was signed last */
 };
+
+/* ---- signs of functions: the words of symbols/script-sign.c ---- */
+
+static __always_inline bool mix(u64 *hash, u64 at, const u32 n)
+{
+	u64 words[4];
+
+	if (bpf_probe_read_user(words, 8 * n, (const void *)at))
+		return 0;
+#pragma clang loop unroll(full)
+	for (u32 i = 0; i < n; i++)
+		*hash = sign_mix(*hash, words[i]);
+	return 1;
+}
+
+static __always_inline bool mix_end(u64 *hash, u64 text, u64 len)
+{
+	return len < 8 || len > 1 << 24 || mix(hash, text + len - 8, 1);
+}
+
+static __always_inline bool mix_string(u64 *hash, u64 string)
+{
+	u64 len;
+
+	return !string || (read_word(string + 16, &len) && mix(hash, string + 16, 2) &&
+			   mix_end(hash, string + 24, len));
+}
+
+static __attribute__((noinline)) u64 sign_php(u64 function, u32 len_at, u32 file_at)
+{
+	u64 head[3], class, file = 0, hash = 0;
+
+	if (bpf_probe_read_user(head, sizeof(head), (const void *)function))
+		return 0;
+	hash = sign_mix(sign_mix(0, head[1]), head[2]);
+	if ((head[0] & 0xff) != 1 &&
+	    (!mix(&hash, function + len_at, 2) || !read_word(function + file_at, &file) ||
+	     !mix(&hash, function + file_at, 2)))
+		return 0;
+	if (!mix_string(&hash, head[1] ? head[1] : file))
+		return 0;
+	if (head[2] && (!read_word(head[2] + 8, &class) || !mix(&hash, head[2] + 8, 1) ||
+			!mix_string(&hash, class)))
+		return 0;
+	return sign_end(hash);
+}
+
+static __attribute__((noinline)) u64 sign_ruby(u64 function, u32 sizes)
+{
+	u64 head[3], location[4], label[5], hash = 0; /* label: flags, class, .. */
+
+	if (bpf_probe_read_user(head, sizeof(head), (const void *)function))
+		return 0;
+	if ((head[0] >> 12 & 15) == 6) /* a method in C */
+		return mix(&hash, function + 16, 3) ? sign_end(hash) : 0;
+	hash = sign_mix(0, head[2]);
+	if (!mix(&hash, head[2], 2) ||
+	    bpf_probe_read_user(location, sizeof(location), (const void *)(head[2] + 64)) ||
+	    bpf_probe_read_user(label, sizeof(label), (const void *)location[2]))
+		return 0;
+#pragma clang loop unroll(full)
+	for (u32 i = 0; i < 4; i++)
+		hash = sign_mix(hash, location[i]);
+#pragma clang loop unroll(full)
+	for (u32 i = 2; i < 5; i++)
+		hash = sign_mix(hash, label[i]);
+	if (label[0] & 1 << 13 ? !mix_end(&hash, label[3], label[2])
+			       : sizes && !mix_end(&hash, location[2] + 24, label[2]))
+		return 0;
+	return sign_end(hash);
+}
+
+/* Of the function @function; one that calls itself is signed once. */
+static __always_inline u64 sign_of(struct walk *w, u64 function)
+{
+	if (function != w->last || !function) {
+		w->last = function;
+		w->sign = !function ? 0
+			  : w->kind & PYTHON_IS_PHP
+				  ? sign_php(function, w->len_at, w->file_at)
+				  : sign_ruby(function, w->kind & PYTHON_HAS_SIZES);
+	}
+	return w->sign << 48;
+}
 
 /* The low 48 bits. */
 static __always_inline u64 address_of(u64 word)
@@ -278,6 +365,7 @@ static long frame_turn(u64 turn, struct walk *w)
 	frame = w->record->frames[turn];
 	frame[0] = w->next;
 	if (w->kind & PYTHON_IS_PHP) { /* struct _zend_execute_data */
+		frame[0] = address_of(w->next) | sign_of(w, address_of(words[3]));
 		frame[1] = address_of(words[3]) | (words[5] >> 17 & 1) << 48;
 		frame[2] = words[0];
 		w->next = address_of(words[6]);
@@ -302,17 +390,18 @@ static long frame_turn(u64 turn, struct walk *w)
 /* Ruby's frames lie one behind the other; the environment of each has its flags, and before them the method in C. */
 static long ruby_turn(u64 turn, struct walk *w)
 {
-	u64 words[5], environment[3], *frame; /* rb_control_frame_t, up to ep; ep[-2] to ep[0] */
+	u64 words[5], environment[3], *frame,
+		function; /* rb_control_frame_t, up to ep; ep[-2] to ep[0] */
 
 	if (turn >= PYTHON_STACK_MAX ||
 	    bpf_probe_read_user(words, sizeof(words), (const void *)w->next) ||
 	    bpf_probe_read_user(environment, sizeof(environment), (const void *)(words[4] - 16)))
 		return 1;
 	frame = w->record->frames[turn];
-	frame[0] = w->next;
-	frame[1] = address_of((environment[2] & 0x7fff0001) == 0x55550001 ? environment[0]
-									  : words[2]) |
-		   (environment[2] >> 5 & 1) << 48;
+	function =
+		address_of((environment[2] & 0x7fff0001) == 0x55550001 ? environment[0] : words[2]);
+	frame[0] = address_of(w->next) | sign_of(w, function);
+	frame[1] = function | (environment[2] >> 5 & 1) << 48;
 	frame[2] = words[0];
 	w->next += w->kind & 0xff;
 	w->n = turn + 1;
@@ -347,6 +436,8 @@ static __always_inline void python_frames(const struct thread *t)
 	if (p->key >> 32 != t->tgid)
 		return;
 	w.kind = (u32)p->key;
+	w.len_at = p->next;
+	w.file_at = p->native;
 	if (w.kind & PYTHON_IS_PHP) {
 		if (!read_word(p->interpreter, &w.next))
 			return;

@@ -139,6 +139,8 @@ struct uw_script {
 		uint16_t definition; /* Ruby: in the method entry */
 		uint16_t cache,
 			cache_len; /* PHP: the run-time cache, in the frame; its bytes, in the op_array */
+		uint16_t filename; /* PHP: in the op_array; the first line follows */
+		bool sizes;	   /* Ruby: see ruby.c */
 	} offsets;
 	uint8_t frame, next; /* DWARF numbers of the registers */
 	/* PHP: where the loop keeps both of its caller, from its stack pointer on.  0: unwind information shows them. */
@@ -182,6 +184,7 @@ static inline bool uw_script_fits(const struct uw_script *s)
 		s->saved_frame <= UW_SCRIPT_SAVED - 8 && s->saved_next <= UW_SCRIPT_SAVED - 8);
 }
 enum { UW_SCRIPT_POSITION_BITS = 12, UW_SCRIPT_NO_POSITION = (1 << UW_SCRIPT_POSITION_BITS) - 1 };
+enum { UW_SCRIPT_ADDRESS_BITS = 56 }; /* and bits of the sign above, see uw_script_place() */
 /* The address in the module of an interpreter that stands for a place in a function: @function is aligned to 8 bytes and below
  * 1 << 47, @position is the number of the instruction, cut at UW_SCRIPT_NO_POSITION. */
 static inline uint64_t uw_script_frame(uint64_t function, uint64_t position)
@@ -191,7 +194,45 @@ static inline uint64_t uw_script_frame(uint64_t function, uint64_t position)
 }
 static inline uint64_t uw_script_function(uint64_t frame)
 {
-	return frame >> UW_SCRIPT_POSITION_BITS << 3;
+	return (frame & ((1ull << UW_SCRIPT_ADDRESS_BITS) - 1)) >> UW_SCRIPT_POSITION_BITS << 3;
+}
+/* The same with a part of the @sign of the function's content (script-sign.h), as the memory of a function that was freed is used for
+ * others.  62 bits; the upper six:
+ *
+ *     1 ssss   and sssspppppppp in the place of the position: nine bits of the sign, and a position below 255, which stands for none
+ *     0 sssss  five bits of it, never 0, with any position */
+enum { UW_SCRIPT_SHORT = 255, UW_SCRIPT_LONG_SIGN = 31 };
+static inline uint64_t uw_script_place(uint64_t function, uint64_t position, uint32_t sign)
+{
+	bool none = position >= UW_SCRIPT_NO_POSITION;
+	uint64_t high = 1 + sign % UW_SCRIPT_LONG_SIGN;
+
+	if (!sign)
+		return uw_script_frame(function, position);
+	if (none || position < UW_SCRIPT_SHORT) {
+		position = (sign & 15) << 8 | (none ? UW_SCRIPT_SHORT : position);
+		high = 0x20 | (sign >> 4 & 0x1f);
+	}
+	return high << UW_SCRIPT_ADDRESS_BITS | function >> 3 << UW_SCRIPT_POSITION_BITS | position;
+}
+/* UW_SCRIPT_NO_POSITION: none. */
+static inline uint32_t uw_script_position(uint64_t place)
+{
+	uint32_t position = place & UW_SCRIPT_NO_POSITION;
+
+	if (!(place >> (UW_SCRIPT_ADDRESS_BITS + 5)))
+		return position;
+	position &= UW_SCRIPT_SHORT;
+	return position == UW_SCRIPT_SHORT ? (uint32_t)UW_SCRIPT_NO_POSITION : position;
+}
+/* Is @place in a function with this sign, as far as it has bits of it? */
+static inline bool uw_script_has_sign(uint64_t place, uint32_t sign)
+{
+	uint64_t expected = uw_script_place(0, uw_script_position(place), sign);
+	uint64_t place_bits =
+		place & ~(((1ull << UW_SCRIPT_ADDRESS_BITS) - 1) ^ (uint64_t)UW_SCRIPT_NO_POSITION);
+
+	return !(place >> UW_SCRIPT_ADDRESS_BITS) || expected == place_bits;
 }
 
 struct uw_image {

@@ -1,5 +1,6 @@
 /* interpreter.c - see interpreter.h. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -8,15 +9,25 @@
 #include "symbols/php.h"
 #include "symbols/python.h"
 #include "symbols/ruby.h"
+#include "symbols/script-sign.h"
 #include "symbols/symbols.h"
 #include "symbols/v8.h"
 
-enum { PAGES = 64 };
+enum { PAGES = 64, PAST_NAMES = 1024 };
+
+/* A function of PHP or Ruby that had a name: its memory may have another one when the next place in it is asked for. */
+struct past_name {
+	uint64_t function;
+	uint32_t sign;
+	char *name, *file; /* file: NULL: not known */
+};
 
 struct interpreter {
 	struct python *python;	 /* NULL: another language */
 	struct uw_script script; /* PHP, Ruby, Node.js */
 	struct v8_lines *lines;
+	struct past_name *past; /* PAST_NAMES, the oldest are replaced; NULL: none yet */
+	uint32_t n_past;
 };
 
 /* ---- languages ---- */
@@ -144,17 +155,74 @@ int interpreter_load(struct uw_module *module, struct uw_memory *memory, uint64_
 	return 0;
 }
 
+/* ---- names of functions that may be gone ---- */
+
+static void past_note(struct interpreter *in, struct vm_memory *m, bool ruby, uint64_t place,
+		      const struct script_text *text)
+{
+	uint64_t function = uw_script_function(place);
+	struct script_sign now;
+	struct past_name *to;
+
+	if (!(place >> UW_SCRIPT_ADDRESS_BITS) ||
+	    !script_sign(m, &in->script, ruby, function, &now))
+		return;
+	for (uint32_t i = 0; i < min_u64(in->n_past, PAST_NAMES); i++)
+		if (in->past[i].function == function && in->past[i].sign == now.sign)
+			return;
+	if (!in->past)
+		in->past = calloc(PAST_NAMES, sizeof(*in->past));
+	if (!in->past)
+		return;
+	to = &in->past[in->n_past++ % PAST_NAMES];
+	free(to->name);
+	free(to->file);
+	*to = (struct past_name){
+		.function = function,
+		.sign = now.sign,
+		.name = strdup(text->function),
+		.file = *text->file ? strdup(text->file) : NULL,
+	};
+}
+
+/* The name of the function that @place is in, as it was.  false: not known. */
+static bool past_text(const struct interpreter *in, uint64_t place, struct script_text *ret_text)
+{
+	uint64_t function = uw_script_function(place);
+
+	if (!(place >> UW_SCRIPT_ADDRESS_BITS))
+		return false;
+	for (uint32_t i = 0; i < min_u64(in->n_past, PAST_NAMES); i++) {
+		const struct past_name *p = &in->past[i];
+
+		if (p->function != function || !p->name || !uw_script_has_sign(place, p->sign))
+			continue;
+		*ret_text = (struct script_text){.line = 0};
+		(void)snprintf(ret_text->function, sizeof(ret_text->function), "%s", p->name);
+		(void)snprintf(ret_text->file, sizeof(ret_text->file), "%s",
+			       p->file ? p->file : "");
+		return true;
+	}
+	return false;
+}
+
 static bool script_text(enum uw_language language, struct vm_memory *m, struct interpreter *in,
 			uint64_t image, uint64_t address, struct script_text *ret_text)
 {
+	bool found;
+
 	switch (language) {
 	case UW_LANGUAGE_PHP:
-		return php_text(m, &in->script, address, ret_text);
+		found = php_text(m, &in->script, address, ret_text);
+		break;
 	case UW_LANGUAGE_JS:
 		return v8_text(m, &in->script.v8, &in->lines, address, ret_text);
 	default:
-		return ruby_text(m, &in->script, image, address, ret_text);
+		found = ruby_text(m, &in->script, image, address, ret_text);
 	}
+	if (found)
+		past_note(in, m, language == UW_LANGUAGE_RUBY, address, ret_text);
+	return found || past_text(in, address, ret_text);
 }
 
 int interpreter_lines(struct uw_module *module, struct uw_memory *memory, uint64_t image,
@@ -194,6 +262,11 @@ struct interpreter *interpreter_free(struct interpreter *interpreter)
 	if (interpreter) {
 		(void)python_free(interpreter->python);
 		(void)v8_lines_free(interpreter->lines);
+		for (uint32_t i = 0; interpreter->past && i < PAST_NAMES; i++) {
+			free(interpreter->past[i].name);
+			free(interpreter->past[i].file);
+		}
+		free(interpreter->past);
 	}
 	free(interpreter);
 	return NULL;

@@ -22,6 +22,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "symbols/php.h"
+#include "symbols/script-sign.h"
 
 enum {
 	LOOP_MIN = 4096,
@@ -211,6 +212,7 @@ int php_new(struct vm_memory *m, uint64_t image, struct uw_script *ret_script)
 		.handler = version->handler,
 		.cache = 64,
 		.cache_len = version->cache_len,
+		.filename = version->filename,
 		.unit = 32,
 	};
 	*ret_script = script;
@@ -244,10 +246,11 @@ bool php_text(struct vm_memory *m, const struct uw_script *script, uint64_t fram
 {
 	const struct version *v = version_of(script->version);
 	uint64_t function = uw_script_function(frame), code;
-	uint32_t position = frame & UW_SCRIPT_NO_POSITION;
+	uint32_t position = uw_script_position(frame);
 	uint8_t type;
 
-	if (!v || !vm_memory_read(m, function, &type, sizeof(type)))
+	if (!v || !script_sign_fits(m, script, false, frame) ||
+	    !vm_memory_read(m, function, &type, sizeof(type)))
 		return false;
 	*ret_text = (struct script_text){.line = 0};
 	function_text(m, function, ret_text->function);

@@ -23,6 +23,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "symbols/ruby.h"
+#include "symbols/script-sign.h"
 
 enum {
 	LOOP_MIN = 8 << 10,
@@ -250,6 +251,7 @@ int ruby_new(struct vm_memory *m, uint64_t image, struct uw_script *ret_script)
 		.unit = 8,
 		.definition = 16,
 		.handler = 8,
+		.sizes = version->sizes,
 	};
 	*ret_script = script;
 	return 0;
@@ -483,9 +485,9 @@ bool ruby_text(struct vm_memory *m, struct uw_script *script, uint64_t image, ui
 {
 	const struct version *v = version_of(script->version);
 	uint64_t function = uw_script_function(frame), flags = word_at(m, function), body, first;
-	uint32_t position = frame & UW_SCRIPT_NO_POSITION;
+	uint32_t position = uw_script_position(frame);
 
-	if (!v || (flags & TYPE_MASK) != T_IMEMO)
+	if (!v || (flags & TYPE_MASK) != T_IMEMO || !script_sign_fits(m, script, true, frame))
 		return false;
 	*ret_text = (struct script_text){.line = 0};
 	if ((flags >> IMEMO_AT & 0xf) == IMEMO_METHOD)

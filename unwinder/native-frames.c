@@ -24,11 +24,14 @@ enum {
 	ANCHORS_MAX = 64, /* runs with registers */
 	INNER_MAX = 16,	  /* functions in C between two runs */
 	LEN_MAX = 1 << 24,
-	CALLEES_MAX = 512, /* words searched for them */
-	CALLERS_MAX = 8,   /* frames searched */
-	CALL_CACHE = 8,	   /* struct rb_call_data */
-	CACHE_METHOD = 16, /* struct rb_callcache */
-	PHP_INTERNAL = 1,  /* zend_function.type */
+	CALLEES_MAX = 512,     /* words searched for them */
+	CALLERS_MAX = 8,       /* frames searched */
+	CALL_CACHE = 8,	       /* struct rb_call_data */
+	CACHE_METHOD = 16,     /* struct rb_callcache */
+	AGAIN_MAX = 60,	       /* functions read with one that is read again, which were */
+	AGAINS_MAX = 4,	       /* such readings for one stack */
+	AGAIN_NS = 1000000000, /* ... seen not longer ago */
+	PHP_INTERNAL = 1,      /* zend_function.type */
 	PHP_USER = 2,
 	PHP_EVAL = 4,
 	RUBY_TYPE_MASK = 0x1f, /* RBasic.flags */
@@ -57,13 +60,15 @@ struct frames_walk {
 		uint64_t frame;
 	} inner[INNER_MAX];
 	uint32_t n_inner;
-	uint32_t exact; /* of the frames copied at the sample: the one that is looked for first */
+	uint32_t exact;	  /* of the frames copied at the sample: the one that is looked for first */
+	uint32_t n_again; /* readings of functions that were known */
 };
 
 struct frame {
 	uint64_t function, instruction, previous;
-	bool last;  /* of its run */
-	bool exact; /* as of the sample */
+	uint32_t sign; /* of the function, as of the sample; 0: not known */
+	bool last;     /* of its run */
+	bool exact;    /* as of the sample */
 };
 
 static uint64_t word_of(const uint8_t *bytes, size_t at)
@@ -126,40 +131,163 @@ static bool read_ruby_function(struct frames_walk *fw, struct script_function *f
 	return len && len < LEN_MAX;
 }
 
-/* The function at @address; NULL: there is none.  One that does not have @instruction (0: not known) is read again: the memory of
- * functions is reused. */
-static const struct script_function *function_at(struct frames_walk *fw, uint64_t address,
-						 uint64_t instruction)
-{
-	struct script_function *known = script_function_slot(fw->s, address);
-	struct script_function f = {.address = address, .serial = fw->s->serial};
+/* ---- functions that were read ----
+ *
+ * The memory of a function that was freed is used for others.  One is known by its address and its sign (symbols/script-sign.h):
+ *
+ * - A frame that was copied at the sample has the sign, as of then: proved where memory had it before or has it still.
+ * - Else the function is read after the sample.  It is proved where it was the same before the sample, and guessed where it is new. */
 
-	if (known->serial == f.serial && known->address == address &&
-	    (known->handler || !instruction || script_function_has(known, instruction)))
-		return known;
+static uint64_t time_of_reading(const struct frames_walk *fw)
+{
+	return clock_ns((clockid_t)fw->e->engine.settings.clock);
+}
+
+/* The place of the function at @address with @sign, 0: of the one that was there last.  It may hold another one, which is to be
+ * replaced. */
+static struct script_function *slot_of(struct frames_walk *fw, uint64_t address, uint32_t sign)
+{
+	struct native_script *s = fw->s;
+	uint64_t hash = hash_u64(address ^ s->serial);
+	struct script_function *oldest = NULL, *last = NULL;
+
+	for (uint64_t i = 0; i < SCRIPT_PLACES; i++) {
+		struct script_function *f = &s->functions[(hash + i) % SCRIPT_FUNCTIONS];
+
+		if (f->serial == s->serial && f->address == address) {
+			if (sign && f->parts.sign == sign)
+				return f;
+			if (!sign && !f->gone && (!last || f->read_at > last->read_at))
+				last = f;
+		}
+		if (!oldest || (oldest->serial && (!f->serial || f->read_at < oldest->read_at)))
+			oldest = f;
+	}
+	return last ? last : oldest;
+}
+
+static bool is_at(const struct frames_walk *fw, const struct script_function *f, uint64_t address)
+{
+	return f->serial == fw->s->serial && f->address == address;
+}
+
+/* Reads the function at @address.  NULL: there is none. */
+static struct script_function *read_function(struct frames_walk *fw, uint64_t address)
+{
+	struct script_function f = {.address = address, .serial = fw->s->serial};
+	struct script_function *known = slot_of(fw, address, 0), *slot;
+
+	f.read_at = f.since = time_of_reading(fw);
 	if (!address || address & 7 ||
-	    !(fw->ruby ? read_ruby_function(fw, &f) : read_php_function(fw, &f)))
+	    !(fw->ruby ? read_ruby_function(fw, &f) : read_php_function(fw, &f)) ||
+	    !script_sign(&fw->s->memory, fw->l, fw->ruby, address, &f.parts))
 		return NULL;
-	*known = f;
-	return known;
+	if (is_at(fw, known, address) && !known->gone) {
+		known->gone = known->parts.sign != f.parts.sign;
+		if (!known->gone) {
+			f.since = known->since;
+			f.explored = known->explored && f.code == known->code;
+		}
+	}
+	slot = slot_of(fw, address, f.parts.sign);
+	*slot = f;
+	return slot;
+}
+
+static uint64_t mixed(const struct script_sign *parts, const uint8_t **bytes)
+{
+	uint64_t hash = 0;
+
+	for (uint32_t i = 0; i < parts->n; i++)
+		for (uint32_t k = 0; k < parts->words[i]; k++, *bytes += 8)
+			hash = sign_mix(hash, word_of(*bytes, 0));
+	return hash;
+}
+
+/* Reads @f, and with it the functions that were there lately: one request for all.  Notes which are the same. */
+static void read_again(struct frames_walk *fw, struct script_function *f)
+{
+	struct uw_memory *memory = fw->w->snapshot->space->memory;
+	struct script_function *list[AGAIN_MAX] = {f};
+	struct uw_range ranges[AGAIN_MAX * SCRIPT_PARTS];
+	uint8_t bytes[AGAIN_MAX * SCRIPT_PARTS * SCRIPT_PART_WORDS * 8];
+	uint64_t now = time_of_reading(fw);
+	const uint8_t *at = bytes;
+	size_t n = 1, n_ranges = 0;
+
+	if (!memory || !memory->read_ranges || !script_step(fw->s, SCRIPT_FUNCTIONS))
+		return;
+	for (size_t i = 0; i < SCRIPT_FUNCTIONS && n < AGAIN_MAX; i++) {
+		struct script_function *other = &fw->s->functions[i];
+
+		if (other != f && other->serial == f->serial && other->parts.n && !other->gone &&
+		    now - other->read_at < AGAIN_NS)
+			list[n++] = other;
+	}
+	for (size_t i = 0; i < n; i++)
+		for (uint32_t k = 0; k < list[i]->parts.n; k++)
+			ranges[n_ranges++] = (struct uw_range){list[i]->parts.at[k],
+							       8ull * list[i]->parts.words[k]};
+	if (!memory->read_ranges(memory, ranges, n_ranges, bytes))
+		return;
+	for (size_t i = 0; i < n; i++) {
+		list[i]->gone = sign_end(mixed(&list[i]->parts, &at)) != list[i]->parts.sign;
+		list[i]->read_at = list[i]->gone ? list[i]->read_at : now;
+	}
+}
+
+/* Is @f, which is not gone, as it was, by a reading after the sample? */
+static bool is_still(struct frames_walk *fw, struct script_function *f)
+{
+	uint64_t time = fw->w->snapshot->time;
+
+	if (!time || f->read_at >= time)
+		return true;
+	if (fw->n_again++ < AGAINS_MAX)
+		read_again(fw, f);
+	return !f->gone && f->read_at >= time;
+}
+
+/* Was it there at the sample? */
+static bool is_proved(const struct frames_walk *fw, const struct script_function *f, uint32_t sign)
+{
+	return sign ? sign == f->parts.sign
+		    : !fw->w->snapshot->time || f->since <= fw->w->snapshot->time;
+}
+
+/* The function at @address that has @instruction (0: not known), and @sign where that is known; NULL: there is none. */
+static const struct script_function *function_at(struct frames_walk *fw, uint64_t address,
+						 uint64_t instruction, uint32_t sign)
+{
+	struct script_function *f = slot_of(fw, address, sign);
+
+	if (is_at(fw, f, address) && (sign ? f->parts.sign == sign : !f->gone) &&
+	    (f->handler || !instruction || script_function_has(f, instruction)) &&
+	    (sign || is_still(fw, f)))
+		return f;
+	f = read_function(fw, address);
+	return f && (!sign || f->parts.sign == sign) ? f : NULL;
 }
 
 /* The known function that has @instruction, as its memory is now; NULL: none. */
 static const struct script_function *function_of(struct frames_walk *fw, uint64_t instruction)
 {
 	for (size_t i = 0; i < SCRIPT_FUNCTIONS; i++) {
-		struct script_function *known = &fw->s->functions[i];
-		struct script_function f = {.address = known->address, .serial = fw->s->serial};
+		struct script_function *f = &fw->s->functions[i];
 
-		if (known->serial != f.serial || !script_function_has(known, instruction) ||
-		    !(fw->ruby ? read_ruby_function(fw, &f) : read_php_function(fw, &f)))
+		if (f->serial != fw->s->serial || f->gone || !script_function_has(f, instruction))
 			continue;
-		f.explored = known->explored && f.code == known->code;
-		*known = f;
-		if (script_function_has(&f, instruction))
-			return known;
+		f = read_function(fw, f->address);
+		if (f && script_function_has(f, instruction))
+			return f;
 	}
 	return NULL;
+}
+
+/* The function at @address is to be known by its code, or by its instructions. */
+static bool learn_function(struct frames_walk *fw, uint64_t address)
+{
+	return is_at(fw, slot_of(fw, address, 0), address) || read_function(fw, address);
 }
 
 /* ---- frames ---- */
@@ -173,16 +301,17 @@ static bool exact_frame(struct frames_walk *fw, uint64_t address, struct frame *
 		uint32_t at = (fw->exact + i) % s->n_python;
 		const uint64_t *words = s->python + (size_t)at * UW_PYTHON_WORDS;
 
-		if (words[0] != address)
+		if (words[0] << 16 >> 16 != address)
 			continue;
 		fw->exact = at + 1;
 		*ret_frame = (struct frame){
+			.sign = (uint32_t)(words[0] >> 48),
 			.function = words[1] << 16 >> 16,
 			.instruction = words[2],
 			.last = words[1] >> 48 & 1,
 			.exact = true,
 			.previous = fw->ruby		   ? address + fw->l->offsets.frame_bytes
-				    : at + 1 < s->n_python ? words[UW_PYTHON_WORDS]
+				    : at + 1 < s->n_python ? words[UW_PYTHON_WORDS] << 16 >> 16
 							   : 0,
 		};
 		return true;
@@ -200,7 +329,7 @@ static bool read_frame(struct frames_walk *fw, uint64_t address, struct frame *r
 
 	if (exact_frame(fw, address, ret_frame))
 		return true;
-	ret_frame->exact = false;
+	*ret_frame = (struct frame){.exact = false};
 	if (address & 7 || !vm_memory_read(&fw->s->memory, address, bytes, o->frame_bytes))
 		return false;
 	ret_frame->instruction = word_of(bytes, o->instruction);
@@ -221,6 +350,13 @@ static bool read_frame(struct frames_walk *fw, uint64_t address, struct frame *r
 	return true;
 }
 
+static void push_place(struct frames_walk *fw, uint64_t function, uint64_t position, uint32_t sign,
+		       bool proved)
+{
+	script_push(fw->s, uw_frame_of_script(uw_script_place(function, position, sign)) |
+				   (proved ? 0 : UW_FRAME_GUESSED));
+}
+
 static void push_function(struct frames_walk *fw, const struct script_function *f,
 			  uint64_t instruction, bool proved)
 {
@@ -228,8 +364,7 @@ static void push_function(struct frames_walk *fw, const struct script_function *
 				    ? (instruction - f->code) / fw->l->offsets.unit
 				    : UW_SCRIPT_NO_POSITION;
 
-	script_push(fw->s, uw_script_frame(f->address, position) | UW_FRAME_SCRIPT |
-				   (proved ? 0 : UW_FRAME_GUESSED));
+	push_place(fw, f->address, position, f->parts.sign, proved);
 }
 
 /* The functions that one calls.  Ruby: words of an iseq point to blocks, or to call data ─► call cache ─► method entry ─► definition;
@@ -239,7 +374,7 @@ static void learn_callees(struct frames_walk *fw, uint64_t frame, const struct s
 	uint64_t words = f->code, len = f->len, word, at;
 	uint32_t cached = 0;
 
-	script_function_slot(fw->s, f->address)->explored = true;
+	slot_of(fw, f->address, f->parts.sign)->explored = true;
 	if (!fw->ruby) {
 		if (!read_word(fw, frame + fw->l->offsets.cache, &words) ||
 		    !vm_memory_read(&fw->s->memory, f->address + fw->l->offsets.cache_len, &cached,
@@ -251,13 +386,13 @@ static void learn_callees(struct frames_walk *fw, uint64_t frame, const struct s
 	for (uint64_t i = 0; i + 8 <= len && script_step(fw->s, 8); i += 8) {
 		if (!read_word(fw, words + i, &word) || !vm_memory_is_address(word) || word & 7)
 			continue;
-		if (function_at(fw, word, 0) || !fw->ruby)
+		if (learn_function(fw, word) || !fw->ruby)
 			continue;
 		if (read_word(fw, word + CALL_CACHE, &at) &&
 		    read_word(fw, at + CACHE_METHOD, &at) &&
 		    read_word(fw, at + fw->l->offsets.definition, &at) &&
 		    read_word(fw, at + fw->l->offsets.handler, &at)) /* or the iseq */
-			(void)function_at(fw, at, 0);
+			(void)learn_function(fw, at);
 	}
 }
 
@@ -269,7 +404,8 @@ static const struct script_function *search_callees(struct frames_walk *fw, uint
 	struct frame frame;
 
 	for (uint32_t i = 0; i < CALLERS_MAX && read_frame(fw, address, &frame); i++) {
-		f = frame.function ? function_at(fw, frame.function, frame.instruction) : NULL;
+		f = frame.function ? function_at(fw, frame.function, frame.instruction, frame.sign)
+				   : NULL;
 		if (f && f->len && !f->explored) {
 			learn_callees(fw, address, f);
 			f = function_of(fw, next);
@@ -286,9 +422,9 @@ static const struct script_function *search_callees(struct frames_walk *fw, uint
 static const struct script_function *anchor_function(struct frames_walk *fw, uint64_t address,
 						     const struct frame *f, uint64_t next)
 {
-	const struct script_function *now = function_at(fw, f->function, next), *known;
+	const struct script_function *now = function_at(fw, f->function, next, f->sign), *known;
 
-	if (now && script_function_has(now, next))
+	if (f->sign || (now && script_function_has(now, next)))
 		return now;
 	known = function_of(fw, next);
 	return known ? known : search_callees(fw, address, next);
@@ -315,8 +451,10 @@ static void push_anchor(struct frames_walk *fw, struct run *run, const struct an
 	const struct script_function *known = anchor_function(fw, anchor->frame, f, anchor->next);
 
 	if (known)
-		push_function(fw, known, anchor->next, true);
-	run->late = !known || known->address != f->function;
+		push_function(fw, known, anchor->next, is_proved(fw, known, f->sign));
+	else if (f->sign) /* it is gone, and had its name if an earlier sample has shown it */
+		push_place(fw, f->function, UW_SCRIPT_NO_POSITION, f->sign, true);
+	run->late = !f->exact && (!known || known->address != f->function);
 	if (run->late)
 		push_gap(fw, run);
 }
@@ -330,11 +468,16 @@ static bool push_caller(struct frames_walk *fw, const struct run *run, uint64_t 
 
 	if (!f->function) /* the interpreter's own */
 		return true;
-	function = function_at(fw, f->function, f->instruction);
+	function = function_at(fw, f->function, f->instruction, f->sign);
+	if (!function && f->sign) {
+		push_place(fw, f->function, UW_SCRIPT_NO_POSITION, f->sign, true);
+		return true;
+	}
 	if (!function)
 		return false;
-	proved = f->exact || script_same(fw->s, fw->e, fw->w, address, f->function,
-					 hash_u64(f->instruction) ^ f->previous);
+	proved = (f->exact || script_same(fw->s, fw->e, fw->w, address, f->function,
+					  hash_u64(f->instruction) ^ f->previous)) &&
+		 is_proved(fw, function, f->sign);
 	if (proved || !run->late)
 		push_function(fw, function, f->instruction, proved);
 	return true;
@@ -377,7 +520,8 @@ static void learn_inner(struct frames_walk *fw, uint64_t inner, uint64_t anchor)
 
 		if (!address || address == anchor || !read_frame(fw, address, &f))
 			return;
-		(void)function_at(fw, f.function, 0);
+		(void)(f.sign ? function_at(fw, f.function, 0, f.sign) != NULL
+			      : learn_function(fw, f.function));
 		inner = f.previous;
 	}
 }
@@ -395,6 +539,7 @@ static const struct script_function *function_in_c(struct frames_walk *fw, uint3
 		return NULL;
 	for (size_t i = 0; i < SCRIPT_FUNCTIONS; i++)
 		if (s->functions[i].serial == s->serial && s->functions[i].handler &&
+		    !s->functions[i].gone &&
 		    uw_map_vaddr(place.map, s->functions[i].handler) == begin)
 			return &s->functions[i];
 	return NULL;
@@ -409,8 +554,9 @@ static void find_inner(struct frames_walk *fw, uint32_t from, uint32_t to)
 		const struct script_function *f = function_in_c(fw, i);
 
 		if (f)
-			fw->inner[fw->n_inner++] = (struct inner){
-				i, uw_script_frame(f->address, UW_SCRIPT_NO_POSITION)};
+			fw->inner[fw->n_inner++] =
+				(struct inner){i, uw_script_place(f->address, UW_SCRIPT_NO_POSITION,
+								  f->parts.sign)};
 	}
 }
 
@@ -425,10 +571,10 @@ static void find_direct(struct frames_walk *fw, uint64_t inner, uint64_t anchor,
 	if (fw->ruby || fw->n_inner || !inner || inner == anchor ||
 	    !exact_frame(fw, inner, &frame) || frame.previous != anchor || frame.last)
 		return;
-	f = function_at(fw, frame.function, 0);
+	f = function_at(fw, frame.function, 0, frame.sign);
 	if (f && f->handler)
-		fw->inner[fw->n_inner++] =
-			(struct inner){to - 1, uw_script_frame(f->address, UW_SCRIPT_NO_POSITION)};
+		fw->inner[fw->n_inner++] = (struct inner){
+			to - 1, uw_script_place(f->address, UW_SCRIPT_NO_POSITION, f->parts.sign)};
 }
 
 /* The walk's frames [@from, @to), each function in C behind the frame of its code. */
@@ -436,7 +582,7 @@ static void push_inner(struct frames_walk *fw, uint32_t from, uint32_t to)
 {
 	for (uint32_t i = 0; i < fw->n_inner; i++) {
 		script_push_native(fw->s, fw->w, from, fw->inner[i].index + 1);
-		script_push(fw->s, fw->inner[i].frame | UW_FRAME_SCRIPT);
+		script_push(fw->s, uw_frame_of_script(fw->inner[i].frame));
 		from = fw->inner[i].index + 1;
 	}
 	script_push_native(fw->s, fw->w, from, to);
@@ -522,7 +668,7 @@ void native_frames(struct native_script *s, struct native *e, struct walk *w,
 
 	find_anchors(&fw);
 	if (w->snapshot->n_python)
-		inner = w->snapshot->python[0];
+		inner = w->snapshot->python[0] << 16 >> 16;
 	else if (!fw.ruby && s->runs[0])
 		(void)read_word(&fw, layout->current, &inner);
 	for (uint32_t k = 0; k < s->n_runs; k++) {

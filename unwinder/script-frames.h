@@ -9,6 +9,7 @@
  * The process is not trusted: one stack reads so many pages and takes so many steps at most. */
 #pragma once
 
+#include "symbols/script-sign.h"
 #include "symbols/v8.h"
 #include "symbols/vm-memory.h"
 #include "unwinder/native.h"
@@ -34,11 +35,13 @@ struct script_function {
 	uint64_t sign;		     /* Python: image.h */
 	uint64_t filename, qualname; /* ... strings */
 	uint64_t frame;		     /* JavaScript: uw_script_frame() */
-	uint64_t read_at;	     /* Python: time of the sample */
+	uint64_t read_at;	     /* Python: time of the sample; PHP, Ruby: of the reading */
 	uint64_t since;		     /* ... that found it first as it is now */
 	uint32_t serial;	     /* of the module; 0: free */
 	bool hidden;		     /* the interpreter's own, between two functions */
 	bool explored;		     /* the functions that it calls were looked at */
+	bool gone;		     /* PHP, Ruby: another one is there by now */
+	struct script_sign parts;    /* PHP, Ruby */
 };
 
 struct native_script {

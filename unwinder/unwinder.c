@@ -189,8 +189,9 @@ static uint32_t build(struct uw_fallback *f, const struct uw_snapshot *s,
 
 static uint32_t serial_at(const struct uw_snapshot *s, uint64_t frame)
 {
-	const struct uw_map *map =
-		frame & UW_FRAME_METHOD ? NULL : uw_space_find(s->space, uw_frame_lookup(frame));
+	const struct uw_map *map = frame & (UW_FRAME_METHOD | UW_FRAME_SCRIPT)
+					   ? NULL
+					   : uw_space_find(s->space, uw_frame_lookup(frame));
 
 	return map && map->module ? uw_module_serial(map->module) : 0;
 }

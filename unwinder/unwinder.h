@@ -103,6 +103,16 @@ const char *uw_outcome_name(enum uw_outcome outcome);
 #define UW_FRAME_METHOD (1ull << 59)
 /* Of an interpreter: the address is one of the space's script module (module.h), not of code. */
 #define UW_FRAME_SCRIPT (1ull << 60)
+/* ... of 62 bits: the upper six are in place of the other flags but UW_FRAME_GUESSED. */
+static inline uint64_t uw_frame_of_script(uint64_t address)
+{
+	return (address & ((1ull << 58) - 1)) | (address >> 58 & 1) << 59 |
+	       (address >> 59 & 7) << 61 | UW_FRAME_SCRIPT;
+}
+static inline uint64_t uw_frame_script_address(uint64_t frame)
+{
+	return (frame & ((1ull << 58) - 1)) | (frame >> 59 & 1) << 58 | frame >> 61 << 59;
+}
 static inline uint64_t uw_frame_pc(uint64_t frame)
 {
 	return frame & ((1ull << 56) - 1);

@@ -379,7 +379,8 @@ enum { UNMAPPED = 1 };
 static int user_frame(struct emit *em, const struct sample_info *info, uint64_t frame,
 		      uint32_t *ret_id)
 {
-	uint64_t pc = uw_frame_lookup(frame);
+	bool is_script = frame & UW_FRAME_SCRIPT;
+	uint64_t pc = is_script ? uw_frame_script_address(frame) : uw_frame_lookup(frame);
 	struct uw_map script;
 	const struct uw_map *map = emit_map_of_frame(info->space, frame, &script);
 	struct emit_module *m = NULL;
@@ -403,7 +404,8 @@ static int user_frame(struct emit *em, const struct sample_info *info, uint64_t 
 			return trace(r);
 	}
 	return module_frame(em, m, map, pc,
-			    frame & UW_FRAME_METHOD ? FRAME_JAVA_INTERPRETED : FRAME_NATIVE,
+			    frame & UW_FRAME_METHOD && !is_script ? FRAME_JAVA_INTERPRETED
+								  : FRAME_NATIVE,
 			    ret_id);
 }
 

@@ -24,6 +24,25 @@ void python_entry_put(struct python_stacks *stacks, struct entry *e)
 	e->has_python = false;
 }
 
+static void add_script(struct python_stacks *stacks, uint32_t pid, const struct uw_script *s,
+		       bool php)
+{
+	uint32_t ruby = PYTHON_IS_RUBY | s->offsets.frame_bytes |
+			(s->offsets.sizes ? (uint32_t)PYTHON_HAS_SIZES : 0);
+
+	python_stacks_add(stacks, pid,
+			  &(struct python_threads){
+				  .kind = php ? (uint32_t)PYTHON_IS_PHP : ruby,
+				  .interpreter = s->current,
+				  .threads = s->thread,
+				  .next = php ? s->offsets.len & 0xfff8 : s->next_thread,
+				  .native = php ? s->offsets.filename : s->native,
+				  .context = s->context,
+				  .through = s->through,
+				  .frame = s->innermost,
+			  });
+}
+
 void python_entry_add(struct python_stacks *stacks, uint32_t pid, const struct uw_module *module)
 {
 	const struct uw_image *image = uw_module_image(module);
@@ -31,20 +50,7 @@ void python_entry_add(struct python_stacks *stacks, uint32_t pid, const struct u
 	const struct uw_script *script = image ? &image->script : NULL;
 
 	if (stacks && script && script->version && script->current)
-		python_stacks_add(
-			stacks, pid,
-			&(struct python_threads){
-				.kind = uw_module_language(module) == UW_LANGUAGE_PHP
-						? PYTHON_IS_PHP
-						: PYTHON_IS_RUBY | script->offsets.frame_bytes,
-				.interpreter = script->current,
-				.threads = script->thread,
-				.next = script->next_thread,
-				.native = script->native,
-				.context = script->context,
-				.through = script->through,
-				.frame = script->innermost,
-			});
+		add_script(stacks, pid, script, uw_module_language(module) == UW_LANGUAGE_PHP);
 	if (stacks && py && py->version && py->threads.interpreter)
 		python_stacks_add(stacks, pid,
 				  &(struct python_threads){

@@ -8,6 +8,8 @@
 #include "tests/unit/unwinder/native-fixture.h"
 #include "tests/unit/unwinder/script-fixture.h"
 
+#include "symbols/script-sign.h"
+
 #include "unwinder/regs.h"
 
 static struct sc_process sc;
@@ -484,7 +486,7 @@ static void put_stack(struct fixture *f, struct program *p)
 	fixture_space(f, 5, &sc.memory);
 	p->module = script_module(sc.ruby, FRAMED);
 	uw_space_set_script(f->space, p->module);
-	f->snapshot.time = 1; /* before all readings */
+	f->snapshot.time = 0; /* not known: functions are taken as they are read */
 }
 
 static void put_php(struct fixture *f, struct program *p)
@@ -510,9 +512,22 @@ static void put_php(struct fixture *f, struct program *p)
 		sc_code(&sc, p->main) + 160;
 }
 
+static uint32_t sign_of(uint64_t function)
+{
+	struct script_sign sign;
+	struct uw_script script;
+	struct vm_memory m;
+
+	assert_int_equal(find(sc.ruby, SC_BASE, &script), 0);
+	assert_int_equal(vm_memory_begin(&m, &sc.memory, 8), 0);
+	assert_true(script_sign(&m, &script, sc.ruby, function, &sign));
+	vm_memory_end(&m);
+	return sign.sign;
+}
+
 static uint64_t named(uint64_t function, uint64_t position)
 {
-	return uw_script_frame(function, position) | UW_FRAME_SCRIPT;
+	return uw_frame_of_script(uw_script_place(function, position, sign_of(function)));
 }
 #define GUESSED(function, position) (named(function, position) | UW_FRAME_GUESSED)
 #define IN_C(function) named(function, UW_SCRIPT_NO_POSITION)
@@ -607,6 +622,91 @@ static void test_php_exact(void **state)
 	       CALLED(ROOTED + 1));
 	f->snapshot.n_python = 0;
 	uw_module_unref(p.module);
+}
+
+/* The memory of a function that was freed is another one's: of another name, alike in all else. */
+static void rename_function(uint64_t function, char last)
+{
+	uint64_t name;
+
+	memcpy(&name, sc.bytes + (function + 8 - SC_BASE), 8);
+	sc_set(&sc, name + 24, (uint64_t)last, 1);
+}
+
+static void test_php_reused(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t words[3 * UW_PYTHON_WORDS], before, after;
+	struct program p;
+
+	put_php(f, &p);
+	before = named(p.f, 3);
+	f->snapshot.time = 1;
+	run(f, FRAMED); /* which functions there were before the sample is not known */
+	assert_int_equal(f->frames[0], before | UW_FRAME_GUESSED);
+	f->snapshot.time = clock_ns(CLOCK_REALTIME); /* the clock of the engine by default */
+	run(f, FRAMED);				     /* the same before and after */
+	assert_int_equal(f->frames[0], before);
+	assert_int_equal(f->frames[4], named(p.main, 5));
+	rename_function(p.f, 'h');
+	after = named(p.f, 3);
+	assert_int_not_equal(after, before);
+	f->snapshot.time = clock_ns(CLOCK_REALTIME);
+	run(f, FRAMED);
+	assert_int_equal(f->frames[0], after | UW_FRAME_GUESSED);
+	f->snapshot.time = clock_ns(CLOCK_REALTIME);
+	run(f, FRAMED);
+	assert_int_equal(f->frames[0], after);
+	/* The sample's frames have signs. */
+	memcpy(words,
+	       (uint64_t[]){p.f_frame | (uint64_t)sign_of(p.f) << 48, p.f, 0, p.g_frame,
+			    p.g | 1ull << 48, sc_code(&sc, p.g) + 96, 0, 0, 0},
+	       sizeof(words));
+	f->snapshot.python = words;
+	f->snapshot.n_python = 2;
+	rename_function(p.f, 'i');
+	f->snapshot.time = clock_ns(CLOCK_REALTIME);
+	run(f, FRAMED); /* known from before */
+	assert_int_equal(f->frames[0], after);
+	words[0] = p.f_frame | (uint64_t)(sign_of(p.f) ^ 0x155) << 48;
+	run(f, FRAMED); /* gone before it was read: not the one that is there */
+	assert_int_equal(f->frames[0],
+			 uw_frame_of_script(uw_script_place(p.f, UW_SCRIPT_NO_POSITION,
+							    (uint32_t)(words[0] >> 48))));
+	f->snapshot.n_python = 0;
+	uw_module_unref(p.module);
+}
+
+/* A name belongs to the function that was seen, or there is none. */
+static void test_signs(void **state)
+{
+	uint64_t f, place, places[] = {0, 7, 254, 255, 4094, UW_SCRIPT_NO_POSITION};
+	struct script_text text;
+	struct uw_script script;
+	struct vm_memory m;
+
+	(void)state;
+	sc_php_init(&sc);
+	assert_int_equal(find(false, SC_BASE, &script), 0);
+	f = sc_php_function(&sc, 0, "phase", sc_string(&sc, "a.php"), 1);
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		place = uw_script_place(f, places[i], sign_of(f));
+		assert_int_equal(uw_script_function(place), f);
+		assert_int_equal(uw_script_position(place), places[i]);
+		assert_true(uw_script_has_sign(place, sign_of(f)));
+		assert_false(uw_script_has_sign(place, sign_of(f) + 1));
+		assert_int_equal(uw_frame_script_address(uw_frame_of_script(place)), place);
+		assert_false(uw_frame_of_script(place) & UW_FRAME_GUESSED);
+	}
+	assert_true(uw_script_has_sign(uw_script_frame(f, 7), 5)); /* without one */
+	assert_int_equal(vm_memory_begin(&m, &sc.memory, 8), 0);
+	assert_true(php_text(&m, &script, uw_script_place(f, 7, sign_of(f)), &text));
+	assert_string_equal(text.function, "phase");
+	place = uw_script_place(f, 7, sign_of(f));
+	rename_function(f, 'x');
+	vm_memory_again(&m, &sc.memory, VM_READ_MAX);
+	assert_false(php_text(&m, &script, place, &text));
+	vm_memory_end(&m);
 }
 
 /* Where a run begins, the registers are those of the run outwards. */
@@ -756,6 +856,8 @@ int main(void)
 		TEST(test_php),
 		TEST(test_php_leaf_in_c),
 		TEST(test_php_exact),
+		TEST(test_php_reused),
+		cmocka_unit_test(test_signs),
 		TEST(test_php_begin),
 		TEST(test_php_callee),
 		TEST(test_ruby),
