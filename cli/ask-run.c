@@ -48,8 +48,11 @@ static void accepted(void *arg)
 	if (run->interval > 0)
 		set_timer(&run->next, run->interval);
 	run->status = job_go(run->job);
-	if (run->status)
-		ask_stop(run->ask);
+	if (!run->status)
+		return;
+	run->not_run = true;
+	late_sink_discard(run->sink);
+	ask_stop(run->ask);
 }
 
 static void progress(void *arg, const Pb__ControlSummary *m)

@@ -30,6 +30,7 @@ struct ask_run {
 	struct loop_timer end, next;
 	struct ask *ask;
 	bool started, ended;
+	bool not_run;  /* the command could not be run: nothing was recorded */
 	int failed;    /* result of shown(), logged by it */
 	int status;    /* exit status of a command that cannot be started */
 	bool complete; /* ask_run() has written the end mark */

@@ -806,6 +806,8 @@ static int record_in_own_session(struct record *rec)
 		return 1;
 	}
 	r = start(rec);
+	if (r > 0)
+		late_sink_discard(rec->sink);
 	if (r != 0)
 		return r < 0 ? 1 : r;
 	r = run(rec);

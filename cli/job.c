@@ -161,6 +161,9 @@ void job_await(struct job *c, const char *failed)
 		if (loop_run_once(c->loop, -1) < 0)
 			await_without_loop(c);
 	}
+	if (WIFSIGNALED(c->status) && !c->ended_by_us && !c->interrupted)
+		log_info("%s: %s%s", c->command[0], strsignal(WTERMSIG(c->status)),
+			 WCOREDUMP(c->status) ? " (core dumped)" : "");
 }
 
 int job_exit_status(const struct job *c, bool failed)

@@ -88,7 +88,8 @@ int record_ask_run(struct record_ask *a)
 {
 	int status = ask_run(&a->run);
 
-	if (ask_summary(a->run.ask) && (!status || a->run.sink->bytes)) /* else nothing was made */
+	/* else nothing was made */
+	if (ask_summary(a->run.ask) && !a->run.not_run && (!status || a->run.sink->bytes))
 		show_verdict(a);
 	return status;
 }

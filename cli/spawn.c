@@ -71,6 +71,46 @@ int spawn_check(const char *name)
 	return best;
 }
 
+/* The interpreter that a script names, as the kernel reads it (fs/binfmt_script.c): up to a blank in the first 256 bytes.
+ * false: @path is no script.  *ret_cr: a carriage return is its last character, and not in @to. */
+static bool script_interpreter(const char *path, char to[256], bool *ret_cr)
+{
+	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	ssize_t n = fd < 0 ? -1 : read(fd, to, 255);
+	size_t blanks, len;
+
+	if (n < 2 || to[0] != '#' || to[1] != '!')
+		return false;
+	to[n] = 0;
+	blanks = 2 + strspn(to + 2, " \t");
+	len = strcspn(to + blanks, " \t\n");
+	memmove(to, to + blanks, len);
+	*ret_cr = len && to[len - 1] == '\r';
+	to[len - *ret_cr] = 0;
+	for (; *to; to++)
+		if ((unsigned char)*to < ' ' || *to == 0x7f)
+			*to = '?'; /* the message goes to a terminal */
+	return true;
+}
+
+/* The file @name is there, and exec found none. */
+static void explain_script(const char *name, char *to, size_t room)
+{
+	char interpreter[256];
+	bool cr;
+
+	if (!script_interpreter(name, interpreter, &cr))
+		(void)snprintf(to, room, " (the file is there: the loader that it names is not)");
+	else if (cr)
+		(void)snprintf(to, room,
+			       " (its interpreter '%s' ends in a carriage return: sed -i "
+			       "'s/\\r$//' %s)",
+			       interpreter, name);
+	else
+		(void)snprintf(to, room, " (the file is there: its interpreter %s is not)",
+			       interpreter);
+}
+
 /* What is wrong with @name, beyond the error: "" or a text in parentheses. */
 static void explain(const char *name, int e, bool pids, char *to, size_t room)
 {
@@ -83,9 +123,7 @@ static void explain(const char *name, int e, bool pids, char *to, size_t room)
 	else if (e == ENOENT && bare && here)
 		(void)snprintf(to, room, " (the file here is ./%s)", name);
 	else if (e == ENOENT && !bare && here)
-		(void)snprintf(
-			to, room,
-			" (the file is there: the interpreter or loader that it names is not)");
+		explain_script(name, to, room);
 	else if (e == EACCES && here && stat(name, &st) == 0 && S_ISDIR(st.st_mode))
 		(void)snprintf(to, room, " (it is a folder)");
 	else if (e == EACCES && here && access(name, X_OK) < 0)
@@ -95,7 +133,7 @@ static void explain(const char *name, int e, bool pids, char *to, size_t room)
 
 int spawn_cannot_run(const char *name, int e, bool pids)
 {
-	char why[256];
+	char why[PATH_MAX + 512];
 
 	explain(name, e, pids, why, sizeof(why));
 	if (e == ENOENT && !strchr(name, '/'))

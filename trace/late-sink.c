@@ -15,6 +15,7 @@ struct late_sink {
 	int error;   /* of the open, which is not repeated: that would rename the new file */
 	bool failed; /* a packet was rejected */
 	struct sink *file;
+	struct sink *base; /* the same without compression and thread: borrowed from `file` */
 };
 
 static int late_open(struct late_sink *late)
@@ -29,6 +30,7 @@ static int late_open(struct late_sink *late)
 		(void)sink_free(file);
 		return r;
 	}
+	late->base = file;
 	if (!late->plain) {
 		r = sink_deflate_new(file, &file);
 		if (r < 0)
@@ -83,6 +85,14 @@ static void late_free(struct sink *sink)
 void late_sink_behind(struct sink *sink, uint32_t ms)
 {
 	container_of(sink, struct late_sink, sink)->behind_ms = ms;
+}
+
+void late_sink_discard(struct sink *sink)
+{
+	struct late_sink *late = container_of(sink, struct late_sink, sink);
+
+	if (sink && sink->write == late_write && late->file)
+		sink_file_discard(late->base);
 }
 
 int late_sink_end(struct sink *sink, bool full)

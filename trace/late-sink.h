@@ -17,5 +17,8 @@ void late_sink_behind(struct sink *sink, uint32_t ms);
  * was rejected before, or @sink is another kind of sink. */
 enum { LATE_SINK_CUT = 1 };
 int late_sink_end(struct sink *sink, bool full);
+/* Nothing was recorded: the file goes away when the sink is freed, and an older one gets its name back.  Accepts any
+ * sink or NULL; what a pipe or device has received stays. */
+void late_sink_discard(struct sink *sink);
 /* Logs one line if the file could not be created.  Accepts any sink. */
 bool late_sink_report(const struct sink *sink);

@@ -24,6 +24,7 @@ struct sink_file {
 	int error;	  /* the first one; nothing is written after it */
 	uint64_t out;	  /* bytes that the kernel has taken */
 	char *path, *old; /* NULL: not a file that we made; nothing was put aside for it */
+	bool discarded;
 	size_t len;
 	uint8_t buffer[BUFFER_SIZE];
 };
@@ -136,13 +137,14 @@ static int file_write(struct sink *sink, const void *data, size_t len)
 	return 0;
 }
 
-/* Nothing came to stand in it (a session that did not start, a disk that was full before): as it
- * was before. */
+/* Nothing came to stand in it (a session that did not start, a disk that was full before), or it is not wanted: as
+ * it was before. */
 static void put_back(const struct sink_file *f)
 {
 	struct stat st;
 
-	if (f->fd >= 0 && (fstat(f->fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size))
+	if (f->fd >= 0 &&
+	    (fstat(f->fd, &st) < 0 || !S_ISREG(st.st_mode) || (st.st_size && !f->discarded)))
 		return;
 	if (f->old)
 		(void)rename(f->old, f->path);
@@ -175,6 +177,11 @@ int sink_fd_new(int fd, struct sink **ret_sink)
 	};
 	*ret_sink = &f->sink;
 	return 0;
+}
+
+void sink_file_discard(struct sink *sink)
+{
+	container_of(sink, struct sink_file, sink)->discarded = true;
 }
 
 int sink_fd(struct sink *sink)

@@ -36,6 +36,8 @@ struct sink {
  * directory is -EISDIR.  A file that is still empty when the sink is freed goes away again, and the old one back
  * to its name. Buffers up to 256 KiB; the caller flushes at least once a second. */
 int sink_file_new(const char *path, struct sink **ret_sink);
+/* A regular file is treated as empty when the sink is freed. */
+void sink_file_discard(struct sink *sink);
 /* Consumes @fd. */
 int sink_fd_new(int fd, struct sink **ret_sink);
 /* Of a sink of a file or descriptor: the descriptor, borrowed. */

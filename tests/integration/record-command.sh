@@ -31,11 +31,24 @@ record status -- sh -c 'exit 7'
 check status-own [ $? = 7 ]
 record status -- sh -c 'kill -TERM $$'
 check status-signal [ $? = 143 ]
+check status-signal-named grep -qx 'perfwind: sh: Terminated' "$TMP/status.err"
 record status -- /no/such/command
 check status-127 [ $? = 127 ]
 touch "$TMP/not-executable"
 record status -- "$TMP/not-executable"
 check status-126 [ $? = 126 ]
+# Of a command that cannot be run nothing is left, and an earlier trace stays.
+printf '#!/no/such/interpreter\n' >"$TMP/no-interpreter"
+chmod +x "$TMP/no-interpreter"
+record not-run -- "$TMP/no-interpreter"
+check interpreter-127 [ $? = 127 ]
+check interpreter-named grep -q 'its interpreter /no/such/interpreter is not' "$TMP/not-run.err"
+check interpreter-no-file [ ! -e "$TMP/not-run.pftrace" ]
+echo earlier >"$TMP/not-run.pftrace"
+record not-run -- "$TMP/no-interpreter"
+check interpreter-earlier grep -q earlier "$TMP/not-run.pftrace"
+check interpreter-no-old [ ! -e "$TMP/not-run.pftrace.old" ]
+rm "$TMP/not-run.pftrace"
 # Options end at the command: its own are not ours.
 record own-options sh -c 'exit 3'
 check status-without-dashes [ $? = 3 ]
@@ -145,7 +158,9 @@ else
 		check "capabilities-${name:-session}-is-there" [ -n "$of" ]
 	done
 	# A process that parses is of a user that no account has.
-	check parser-user grep -qP '^Uid:(\t2147483640){4}$' "/proc/$(helper pw-parse)/status"
+	for pid in $(helper pw-parse); do # more than one where requests were slow
+		check parser-user grep -qP '^Uid:(\t2147483640){4}$' "/proc/$pid/status"
+	done
 fi
 check listed-command diff "$TMP/unlisted" "$TMP/listed"
 kill $session

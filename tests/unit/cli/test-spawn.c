@@ -99,18 +99,24 @@ static void assert_message(const char *name, int e, int status, const char *mess
 	free(printed);
 }
 
+static void put(const char *path, const char *text)
+{
+	int fd = open(path, O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	assert_int_equal(close(fd), 0);
+}
+
 static void test_why_not(void **state)
 {
 	char folder[] = "/tmp/spawn-XXXXXX", before[4096];
-	int fd;
 
 	(void)state;
 	assert_non_null(getcwd(before, sizeof(before)));
 	assert_non_null(mkdtemp(folder));
 	assert_int_equal(chdir(folder), 0);
-	fd = open("script", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-	assert_true(fd >= 0);
-	assert_int_equal(close(fd), 0);
+	put("script", "");
 	assert_message("absent", ENOENT, 127, "perfwind: absent: command not found in $PATH\n");
 	assert_message(
 		"script", ENOENT, 127,
@@ -121,7 +127,19 @@ static void test_why_not(void **state)
 	assert_message("./absent", ENOENT, 127, "perfwind: ./absent: No such file or directory\n");
 	assert_message("./script", ENOENT, 127,
 		       "perfwind: ./script: No such file or directory (the file is there: the "
-		       "interpreter or loader that it names is not)\n");
+		       "loader that it names is not)\n");
+	put("script", "#! /no/such/shell -x\n");
+	assert_message("./script", ENOENT, 127,
+		       "perfwind: ./script: No such file or directory (the file is there: its "
+		       "interpreter /no/such/shell is not)\n");
+	put("script", "#!/bin/sh\r\n");
+	assert_message("./script", ENOENT, 127,
+		       "perfwind: ./script: No such file or directory (its interpreter '/bin/sh' "
+		       "ends in a carriage return: sed -i 's/\\r$//' ./script)\n");
+	put("script", "#!/no/\033shell");
+	assert_message("./script", ENOENT, 127,
+		       "perfwind: ./script: No such file or directory (the file is there: its "
+		       "interpreter /no/?shell is not)\n");
 	assert_message("/tmp", EACCES, 126, "perfwind: /tmp: Permission denied (it is a folder)\n");
 	assert_message("./script", EACCES, 126,
 		       "perfwind: ./script: Permission denied (it is not executable: chmod +x, "

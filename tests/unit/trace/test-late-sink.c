@@ -125,6 +125,38 @@ static void check_end(int (*make)(const char *, bool, struct sink **))
 		    11 + 5 + 7 + 14);
 }
 
+/* Nothing was recorded although packets came: the file before is back. */
+static void check_discard(int (*make)(const char *, bool, struct sink **), bool plain)
+{
+	struct sink *sink;
+
+	assert_int_equal(make(path, plain, &sink), 0);
+	late_sink_discard(sink); /* nothing is open yet */
+	assert_int_equal(sink->write(sink, packet, sizeof(packet)), 0);
+	assert_int_equal(sink->flush(sink), 0);
+	late_sink_discard(sink);
+	sink = sink_free(sink);
+}
+
+static void test_discard(void **state)
+{
+	struct sink *memory;
+
+	(void)state;
+	check_discard(late_sink_new, true);
+	assert_int_equal(access(path, F_OK), -1);
+	put(path, "before");
+	check_discard(late_sink_new, false);
+	assert_file(path, "before", 6);
+	check_discard(late_sink_new_threaded, false);
+	assert_file(path, "before", 6);
+	assert_int_equal(access(old, F_OK), -1);
+	assert_int_equal(sink_memory_new(&memory), 0);
+	late_sink_discard(memory);
+	late_sink_discard(NULL);
+	memory = sink_free(memory);
+}
+
 /* An end mark counts what was given, and is the last packet. */
 static void test_end(void **state)
 {
@@ -209,8 +241,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_never),   EACH(test_first),  EACH(test_threaded), EACH(test_deflated),
-		EACH(test_refused), EACH(test_report), EACH(test_end),	    EACH(test_no_end),
+		EACH(test_never),    EACH(test_discard),  EACH(test_first),
+		EACH(test_threaded), EACH(test_deflated), EACH(test_refused),
+		EACH(test_report),   EACH(test_end),	  EACH(test_no_end),
 #undef EACH
 	};
 
