@@ -22,11 +22,13 @@
 /* ---- events of a task that sample in turn ----
  *
  * Neither the size of an event's copies nor its watermark can be changed, and an inherited event cannot be replaced without
- * losing the children that inherited it.  So each task has more events a CPU from the start, equal to the leader but for:
+ * losing the children that inherited it.  A new period (PERF_EVENT_IOC_PERIOD) reaches the parent alone.  So each task has more
+ * events a CPU from the start, equal to the leader but for:
  *
  *   soon           wakeup_events = 1.  The watermark of a ring saves wake-ups, but a stack that goes on beyond its copy is read
  *                  from the memory of the process, and each microsecond until then the thread moves on.
  *   middle, small  PERF_MIDDLE_BYTES and PERF_SMALL_BYTES of each stack
+ *   slow ...       a lower rate (PERF_RATE_STEP)
  *
  * One event samples.  Enabling or disabling an opened event reaches all copies that children have inherited.  But a
  * child gets the state that the event of its parent had when the fork began, and is reached only when it is in the list
@@ -56,12 +58,23 @@ static uint32_t bytes_of(const struct perf_source *source, int turn)
 				  : source->options.stack_bytes;
 }
 
+static uint64_t rate_of(const struct perf_source *source, int turn)
+{
+	uint64_t hz = source->options.frequency;
+
+	for (; turn >= FD_SLOW; turn--)
+		hz /= PERF_RATE_STEP;
+	return hz;
+}
+
 static bool is_wanted(const struct perf_source *source, int turn)
 {
 	const struct perf_options *o = &source->options;
 
 	if (!o->tasks || !source->rings || source->no_turn[turn - FIRST_TURN])
 		return false;
+	if (turn >= FD_SLOW)
+		return o->rates && rate_of(source, turn) >= PERF_RATE_LEAST;
 	return turn == FD_SOON ? o->soon : o->sizes && bytes_of(source, turn) < o->stack_bytes;
 }
 
@@ -89,6 +102,8 @@ static int open_one(struct perf_source *source, struct source_task *task, size_t
 		return -EMFILE;
 	attr_leader(&source->options, bytes_of(source, turn), &attr);
 	attr.enable_on_exec = 0;
+	if (turn >= FD_SLOW)
+		attr.sample_freq = rate_of(source, turn);
 	attr.wakeup_events = source_wakeup_events(source, turn == FD_SOON, bytes_of(source, turn));
 	fd = perf_event_open(&attr, task->tid, (int)source->cpus[cpu_index].cpu, -1,
 			     PERF_FLAG_FD_CLOEXEC);
@@ -319,25 +334,12 @@ static int source_turns_read(const struct perf_source *source, const struct sour
 	return 0;
 }
 
-/* Of all events of @group that have sampled, as if one had. */
-static int source_turns_set_bytes(struct perf_source *source, size_t cpu_index, uint32_t bytes)
+/* From now on the events of @turn run, too: the others until perf_source_settle(). */
+static int take_turn(struct perf_source *source, size_t cpu_index, int turn)
 {
 	struct source_cpu *cpu = &source->cpus[cpu_index];
-	int turn = 0, r;
+	int r;
 
-	if (!source->options.sizes || !runs(source))
-		return -EOPNOTSUPP; /* an answer: the size stays */
-	for (int i = FD_MIDDLE; i < FDS; i++)
-		if (bytes_of(source, i) == bytes)
-			turn = i;
-	if (bytes != bytes_of(source, turn))
-		return fail(-EINVAL);
-	if (turn && !is_wanted(source, turn))
-		return -EOPNOTSUPP;
-	if (cpu->state == TURN_BOTH || cpu->soon)
-		return -EAGAIN;
-	if (cpu->turn == turn)
-		return 0;
 	if (cpu->state == TURN_REPEAT)
 		(void)request(source, cpu_index, cpu->before, PERF_EVENT_IOC_DISABLE);
 	if (!cpu->n_spans) /* records are read while both events run */
@@ -348,6 +350,54 @@ static int source_turns_set_bytes(struct perf_source *source, size_t cpu_index, 
 	r = request(source, cpu_index, turn, PERF_EVENT_IOC_ENABLE);
 	set_state(source, cpu, cpu->turn, TURN_BOTH);
 	return trace(r);
+}
+
+/* Does a CPU have a lower rate, or will it have one? */
+static bool is_slow(const struct source_cpu *cpu)
+{
+	return (cpu->state == TURN_BOTH ? cpu->next : cpu->turn) >= FD_SLOW;
+}
+
+int source_turns_set_frequency(struct perf_source *source, uint64_t hz)
+{
+	int turn = FDS, first_error = 0;
+
+	while (--turn >= FD_SLOW && (!is_wanted(source, turn) || rate_of(source, turn) != hz))
+		;
+	if (turn < FD_SLOW)
+		turn = 0;
+	if (!runs(source) || rate_of(source, turn) != hz)
+		return -EOPNOTSUPP; /* an answer: the rate stays */
+	for (size_t i = 0; i < source->n_cpus; i++) {
+		struct source_cpu *cpu = &source->cpus[i];
+		int r;
+
+		if (!turn && !is_slow(cpu)) /* it may be of any size */
+			continue;
+		call_off(source, i);
+		r = cpu->turn == turn ? 0 : take_turn(source, i, turn);
+		first_error = first_error ? first_error : r;
+	}
+	return first_error;
+}
+
+static int source_turns_set_bytes(struct perf_source *source, size_t cpu_index, uint32_t bytes)
+{
+	struct source_cpu *cpu = &source->cpus[cpu_index];
+	int turn = 0;
+
+	if (!source->options.sizes || !runs(source))
+		return -EOPNOTSUPP; /* an answer: the size stays */
+	for (int i = FD_MIDDLE; i < FD_SLOW; i++)
+		if (bytes_of(source, i) == bytes)
+			turn = i;
+	if (bytes != bytes_of(source, turn))
+		return fail(-EINVAL);
+	if (turn && !is_wanted(source, turn))
+		return -EOPNOTSUPP;
+	if (cpu->state == TURN_BOTH || cpu->soon || is_slow(cpu))
+		return -EAGAIN;
+	return cpu->turn == turn ? 0 : take_turn(source, cpu_index, turn);
 }
 
 bool perf_source_settle(struct perf_source *source)
@@ -403,6 +453,8 @@ int perf_source_read_soon(struct perf_source *source, uint32_t cpu, bool on)
 	if (source->cpus[index].soon == on)
 		return 0;
 	if (source->options.tasks) {
+		if (is_slow(&source->cpus[index]))
+			return on ? -EOPNOTSUPP : 0;
 		call_off(source, index);
 		return trace(change_over(source, index, on ? FD_SOON : 0, false));
 	}

@@ -50,6 +50,7 @@ struct perf_options {
 	bool watch;		  /* tasks: for perf_source_watch(); not with `switches` */
 	bool soon; /* for perf_source_read_soon(); not with followers, `switches`, `poll`, nor a program at the samples */
 	bool sizes; /* tasks: for perf_source_set_stack_bytes(); not with followers, `switches` */
+	bool rates; /* tasks: for perf_source_set_frequency(); not with followers, `switches` */
 	bool enable_on_exec;  /* tasks: the (one) task is a child that has not run exec yet */
 	uint64_t ring_bytes;  /* of one sampling ring; 0: at least 250 ms at the asked rate and
 				     stack_bytes */
@@ -200,9 +201,13 @@ enum { PERF_MIDDLE_BYTES = 16384, PERF_SMALL_BYTES = 4096 };
 int perf_source_set_stack_bytes(struct perf_source *source, uint32_t cpu, uint32_t bytes);
 /* tasks: goes on with changes that are due; about each 100 ms.  Has a copy size changed? */
 bool perf_source_settle(struct perf_source *source);
-/* machine: so many samples a second from now on, in place of options.frequency; perf_source_options() has the new one.  Weights
- * stay right: each sample has the period that it was taken with.  -EOPNOTSUPP: for tasks, and with a period, followers or
- * options.switches.  After another failure some CPUs have the old rate. */
+/* So many samples a second from now on, in place of options.frequency.  Weights stay right: each sample has the period that it
+ * was taken with.  -EOPNOTSUPP: with a period, followers or options.switches.
+ * machine: at once, any rate; perf_source_options() has the new one.  After another failure some CPUs have the old rate.
+ * tasks, with options.rates: options.frequency, or that divided by PERF_RATE_STEP up to PERF_RATE_STEPS times, by
+ * perf_source_settle() some time later, with copies of options.stack_bytes; -EOPNOTSUPP for another rate.  A thread has an event
+ * a CPU, each begins a period of its own, and what is left of a period when a thread ends is in no sample. */
+enum { PERF_RATE_STEP = 4, PERF_RATE_STEPS = 3, PERF_RATE_LEAST = 10 /* Hz */ };
 int perf_source_set_frequency(struct perf_source *source, uint64_t hz);
 uint32_t perf_source_stack_bytes(const struct perf_source *source, uint32_t cpu);
 bool perf_source_is_double(const struct perf_source *source, uint32_t ring, uint64_t id,

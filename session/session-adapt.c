@@ -58,6 +58,12 @@ void session_adapt_count(struct session *s, const struct outcome *o)
 		(void)adapt_count(&s->adapt[i], bytes_needed(s, o));
 }
 
+void session_adapt_save(struct session *s, bool on)
+{
+	for (size_t i = 0; i < s->n_adapt; i++)
+		adapt_save(&s->adapt[i], on);
+}
+
 void session_adapt_tick(struct session *s)
 {
 	const struct perf_options *o = perf_source_options(s->source);

@@ -1,10 +1,20 @@
 /* session-budget.c - --max-cpu: the session's own CPU time, and how many samples it may take for that.  Thread: main.
  *
  * A second's work shows what a sample costs.  What is left of the budget of ten seconds decides how many samples the next
- * second takes.  Samples that are left out cost the kernel and the targets, too: where only a part is affordable, the rate of
- * the events is divided by RATE_STEP, and again, and for what remains thin.h chooses the samples.  A rate that leaves most of
- * the budget unused for some seconds goes up again.  The first seconds, which read files, count with what they may spend at
- * most. */
+ * second takes.  Where these are not all:
+ *
+ *   1  stacks are copied no longer than most of them need (adapt_save()), and the rings wait for SESSION_SAVING_MS or their
+ *      watermark.  No sample wakes main at once.
+ *   2  samples that are left out cost the kernel and the targets, too: where only a part is affordable, the rate of the events is
+ *      divided by PERF_RATE_STEP, and again
+ *   3  for what remains thin.h chooses the samples
+ *
+ * What leaves most of the budget unused for some seconds is taken back.  The first seconds, which read files, count with what they
+ * may spend at most.
+ *
+ * Each thread of a command or process begins a period of its own on each CPU, and the longer that is, the more of its time is in
+ * no sample.  So the CPU time that the kernel has counted since the rate was lowered first is compared with the weight of the
+ * samples, and what is missing goes to samples to come. */
 #include <errno.h>
 #include <time.h>
 
@@ -19,10 +29,8 @@ enum {
 	PAY_BACK_S = 4,
 	FEW = 100,
 	LEAST = 1, /* samples in a window, so that a target is never unseen */
-	WINDOWS_PER_S = 1000 / THIN_WINDOW_MS,
-	RATE_STEP = 4,
-	RATE_LEAST = 10, /* Hz */
 	SPARE_S = 3,
+	SPARE_TIMES = 2, /* for step 1 */
 };
 
 /* Sessions that share a process share main, too: each counts its own work in it. */
@@ -71,12 +79,19 @@ static uint64_t left_for(struct session *s, uint64_t used, uint64_t second)
 	return max_u64(goal - min_u64(goal, over / PAY_BACK_S), goal / 8);
 }
 
+/* Of thin.h; the tick ends it. */
+static uint64_t window_ns(const struct session *s)
+{
+	return max_u64(session_read_ns(s), THIN_WINDOW_MS * NSEC_PER_MSEC);
+}
+
 static void allow(struct session *s, uint64_t samples, uint64_t received)
 {
 	struct session_budget *b = &s->budget;
 
-	b->allowed = samples > received + received / 8 ? UINT64_MAX
-						       : max_u64(samples / WINDOWS_PER_S, LEAST);
+	b->allowed = samples > received + received / 8
+			     ? UINT64_MAX
+			     : max_u64(samples * window_ns(s) / NSEC_PER_SEC, LEAST);
 	if (b->steps || (b->allowed != UINT64_MAX && s->account.skipped[SKIP_THINNED]))
 		session_note(
 			s,
@@ -91,7 +106,7 @@ static uint64_t rate_at(const struct session_budget *b, uint32_t steps)
 	uint64_t hz = b->rate;
 
 	for (; steps; steps--)
-		hz /= RATE_STEP;
+		hz /= PERF_RATE_STEP;
 	return hz;
 }
 
@@ -104,21 +119,73 @@ static void set_steps(struct session *s, uint32_t steps)
 	if (perf_source_set_frequency(s->source, hz) == -EOPNOTSUPP)
 		return;
 	log_verbose("%lu samples a second on each CPU (were %lu)", hz, rate_at(b, b->steps));
+	b->lowered |= steps > 0;
 	b->steps = steps;
 }
 
-/* @samples are affordable in the next second; the last one had @received. */
-static void adapt_rate(struct session *s, uint64_t samples, uint64_t received)
+void session_budget_make_up(struct session *s)
+{
+	struct session_budget *b = &s->budget;
+	uint64_t lost = s->counts.lost_samples - b->lost;
+	int64_t missing;
+
+	/* Without the kernel's part the time in it is in no sample, at any rate. */
+	if (!s->options.max_cpu_ppm || !b->rate || s->state != SESSION_RUNNING ||
+	    session_user_only(s) || !perf_source_options(s->source)->tasks ||
+	    s->options.specs[0].weight != PERF_WEIGHT_TIME || b->clock == s->counts.task_clock_ns)
+		return;
+	b->clock = s->counts.task_clock_ns;
+	b->lost += lost;
+	b->lost_ns += lost * NSEC_PER_SEC / rate_at(b, b->steps);
+	missing = (int64_t)(b->clock - reader_sampled(s->reader) - b->lost_ns);
+	if (b->lowered)
+		reader_owe(s->reader, missing - b->missing);
+	b->missing = missing;
+}
+
+static void set_saving(struct session *s, bool on)
 {
 	struct session_budget *b = &s->budget;
 
-	if (samples < received / RATE_STEP && rate_at(b, b->steps + 1) >= RATE_LEAST) {
+	b->spare = 0;
+	b->saving = on;
+	session_adapt_save(s, on);
+	if (s->idle.state != SESSION_ASLEEP && !s->eager_until)
+		(void)loop_timer_set(&s->tick, session_read_ns(s), session_read_ns(s));
+}
+
+/* May there be fewer than @received samples in a second?  A process of a command has a sample of each of its events in a second,
+ * else those that end have none at all. */
+static bool can_lower(const struct session *s, uint64_t received)
+{
+	const struct perf_options *o = perf_source_options(s->source);
+	uint64_t events = o->tasks ? reader_n_sampled(s->reader) * o->n_cpus : 0;
+
+	return s->budget.rate && rate_at(&s->budget, s->budget.steps + 1) >= PERF_RATE_LEAST &&
+	       received / PERF_RATE_STEP >= events;
+}
+
+/* @samples are affordable in the next second; the last one had @received. */
+static void adapt_cost(struct session *s, uint64_t samples, uint64_t received)
+{
+	struct session_budget *b = &s->budget;
+	uint64_t times = b->steps ? PERF_RATE_STEP : SPARE_TIMES;
+
+	if (samples < received && !b->saving) {
+		set_saving(s, true);
+		return;
+	}
+	if (samples < received / PERF_RATE_STEP && can_lower(s, received)) {
 		set_steps(s, b->steps + 1);
 		return;
 	}
-	b->spare = b->steps && samples > received * RATE_STEP ? b->spare + 1 : 0;
-	if (b->spare >= SPARE_S)
+	b->spare = b->saving && samples > received * times ? b->spare + 1 : 0;
+	if (b->spare < SPARE_S)
+		return;
+	if (b->steps)
 		set_steps(s, b->steps - 1);
+	else
+		set_saving(s, false);
 }
 
 static void spend(struct session *s, uint64_t now)
@@ -136,8 +203,8 @@ static void spend(struct session *s, uint64_t now)
 	if (kept >= FEW)
 		b->sample_ns = max_u64(used / kept, 1);
 	samples = received < FEW ? left / b->sample_ns : thin_afford(left, used, kept);
-	if (b->rate && b->n_seconds > START_S)
-		adapt_rate(s, samples, received);
+	if (b->n_seconds > START_S)
+		adapt_cost(s, samples, received);
 	allow(s, samples, received);
 }
 
@@ -149,8 +216,7 @@ void session_budget_start(struct session *s)
 	b->sample_ns = FIRST_SAMPLE_NS;
 	b->rate = perf_source_options(s->source)->frequency;
 	b->allowed = s->options.max_cpu_ppm
-			     ? max_u64(allowance(s, NSEC_PER_SEC) / FIRST_SAMPLE_NS / WINDOWS_PER_S,
-				       LEAST)
+			     ? max_u64(allowance(s, window_ns(s)) / FIRST_SAMPLE_NS, LEAST)
 			     : UINT64_MAX;
 	reader_thin(s->reader, b->allowed);
 }
@@ -162,7 +228,7 @@ void session_budget_tick(struct session *s, uint64_t now)
 	if (s->state != SESSION_RUNNING || s->waits ||
 	    now - b->window_at < THIN_WINDOW_MS * NSEC_PER_MSEC * 9 / 10)
 		return;
-	if (s->options.max_cpu_ppm && now - b->second_at >= NSEC_PER_SEC)
+	if (s->options.max_cpu_ppm && now - b->second_at >= NSEC_PER_SEC - NSEC_PER_SEC / 100)
 		spend(s, now);
 	b->window_at = now;
 	reader_thin(s->reader, b->allowed);

@@ -141,12 +141,13 @@ bool session_deep_tick(struct session *s, uint64_t now)
 	return true;
 }
 
-/* A smaller copy is made larger (session-adapt.c) where more than a few stacks go on beyond it. */
+/* A smaller copy is made larger (session-adapt.c) where more than a few stacks go on beyond it; a wake-up a sample costs more
+ * than any copy. */
 static bool reads_soon(const struct session *s, uint32_t copy)
 {
 	const struct perf_options *o = perf_source_options(s->source);
 
-	return !o->tasks || copy >= o->stack_bytes;
+	return !s->budget.saving && (!o->tasks || copy >= o->stack_bytes);
 }
 
 void session_deep_learn(struct session *s, const struct outcome *o)

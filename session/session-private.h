@@ -37,6 +37,7 @@ enum {
 	SESSION_NOTES = 64,
 	SESSION_RINGS_BYTES = 256 << 20, /* the budget of all rings */
 	SESSION_BUDGET_S = 10,		 /* --max-cpu is kept over this time */
+	SESSION_SAVING_MS = 500,	 /* the tick of a session that has to keep it */
 };
 
 struct session_ring {
@@ -126,9 +127,14 @@ struct session {
 		uint64_t spent, queued, received; /* at second_at */
 		uint64_t sample_ns;		  /* what one has cost, all in all */
 		uint64_t main_ns, entered;	  /* CPU time of this session in main */
-		uint64_t
-			rate; /* options.frequency by request; lowered now by RATE_STEP `steps` times */
-		uint32_t steps, spare; /* spare: seconds in a row that left much of the budget */
+		uint64_t rate;		  /* options.frequency by request; 0: it stays */
+		bool saving;		  /* smaller copies, fewer wake-ups */
+		uint32_t steps;		  /* the rate is divided by PERF_RATE_STEP so many times */
+		uint32_t spare;		  /* seconds in a row that left much of the budget */
+		bool lowered;		  /* the rate, once */
+		uint64_t clock, lost;	  /* at the last look: used time, lost samples */
+		uint64_t lost_ns;	  /* their weight */
+		int64_t missing;	  /* used time that is in no sample, at the last look */
 		uint64_t used[SESSION_BUDGET_S];
 		uint64_t n_seconds;
 	} budget;
@@ -204,6 +210,8 @@ bool session_may_choose_copies(const struct session_options *options);
 int session_adapt_start(struct session *s);
 void session_adapt_count(struct session *s, const struct outcome *o);
 void session_adapt_tick(struct session *s);
+/* adapt_save() on all CPUs. */
+void session_adapt_save(struct session *s, bool on);
 /* May samples of stacks beyond their copies wake main at once? */
 bool session_may_read_soon(const struct session_options *options);
 /* Each tick; true: the usual work of a tick is due, too. */
@@ -215,6 +223,8 @@ int session_ring_ready(struct loop_source *source, uint32_t events);
 /* session-budget.c: options.max_cpu_ppm, and fair shares while rings fill up. */
 void session_budget_start(struct session *s);
 void session_budget_tick(struct session *s, uint64_t now);
+/* Each second, after the counts were read. */
+void session_budget_make_up(struct session *s);
 /* Around the session's work in main. */
 void session_budget_enter(struct session *s);
 void session_budget_leave(struct session *s);
@@ -244,6 +254,8 @@ static inline uint64_t session_read_ns(const struct session *session)
 {
 	uint32_t ms = session->early_ticks ? SESSION_EARLY_MS : session->options.read_ms;
 
+	if (session->budget.saving && !session->early_ticks)
+		ms = (uint32_t)max_u64(ms, SESSION_SAVING_MS);
 	return min_u64(ms ? ms : SESSION_TICK_MS, 1000) * NSEC_PER_MSEC;
 }
 

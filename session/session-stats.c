@@ -569,6 +569,7 @@ int session_second(struct session *s)
 		r = session_keep_memory_small(s);
 	if (r >= 0)
 		r = session_write_stats(s);
+	session_budget_make_up(s);
 	if (s->state == SESSION_RUNNING)
 		perf_source_reopen_cpus(s->source, cpu_back, s);
 	return r < 0 ? trace(r) : 0;

@@ -124,6 +124,8 @@ static void perf_options_of(struct session *s, struct perf_options *o, bool task
 			session_may_read_soon(so),
 		.sizes = tasks && copies && !s->own.wanted && !so->shared && so->n_specs == 1 &&
 			 so->engine == UW_ENGINE_NATIVE && session_may_choose_copies(so),
+		.rates = tasks && so->max_cpu_ppm && so->frequency && !s->own.wanted &&
+			 so->n_specs == 1 && !so->waits && !so->raw,
 		.poll = so->poll_ms != 0,
 		.ignore_open_failure = so->ignore_open_failure,
 		.children = so->children,
@@ -659,8 +661,12 @@ static int open_source(struct session *s, const struct perf_options *o, enum per
 {
 	uint64_t n_threads = o->tasks && !s->options.child ? count_threads(s) : 0;
 	uint64_t most = max_descriptors(s) / (s->options.tasks_only ? 1 : 2);
+	struct perf_options fewer = *o;
 	int r;
 
+	fewer.rates = false;
+	if (n_threads * perf_source_fds_per_task(o) > most && o->rates)
+		return open_source(s, &fewer, gate, error, error_size);
 	if (n_threads * perf_source_fds_per_task(o) > most) {
 		if (stand_in(s))
 			return 0;

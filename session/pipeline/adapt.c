@@ -3,13 +3,13 @@
 
 #include <string.h>
 
-enum { PATIENCE_MAX = 6 };
+enum { PATIENCE_MAX = 6, SAVE = 49 };
 
 static const uint32_t sizes[ADAPT_SIZES] = {ADAPT_MIN, 8192, 16384, 32768, ADAPT_MAX};
 
 static bool is_enough(const struct adapt *adapt, size_t i)
 {
-	return (uint64_t)adapt->over[i] * 1000 <= adapt->samples;
+	return (uint64_t)adapt->over[i] * 1000 <= (uint64_t)adapt->samples * (1 + adapt->spare);
 }
 
 static void decide(struct adapt *adapt, bool wider)
@@ -42,4 +42,10 @@ uint32_t adapt_count(struct adapt *adapt, uint64_t need)
 	else if (adapt->samples >= (uint32_t)ADAPT_MANY << adapt->patience)
 		decide(adapt, false);
 	return adapt->bytes;
+}
+
+void adapt_save(struct adapt *adapt, bool on)
+{
+	adapt->spare = on ? SAVE : 0;
+	adapt->patience = 0;
 }

@@ -20,9 +20,12 @@ struct adapt {
 	uint32_t bytes;	  /* the size to use; one of the sizes */
 	uint8_t stride;	  /* 1: all sizes; 2: 4, 16 and 64 KiB */
 	uint8_t patience; /* ADAPT_MANY << patience samples */
+	uint8_t spare;	  /* of 1,000 stacks so many more may go beyond it: adapt_save() */
 	/* since the last decision; over: samples that needed more than 7/8 of the size */
 	uint32_t samples, over[ADAPT_SIZES];
 };
 
 /* A stack needed @need bytes of its copy, or more than there were.  Returns adapt->bytes. */
 uint32_t adapt_count(struct adapt *adapt, uint64_t need);
+/* A size that is enough for 95 % of the stacks will do, or (not @on) 99.9 % are to be whole again. */
+void adapt_save(struct adapt *adapt, bool on);

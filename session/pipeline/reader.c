@@ -863,6 +863,21 @@ void reader_thin(struct reader *rd, uint64_t allowed)
 	thin_next(&rd->thin, allowed, under_pressure(rd));
 }
 
+void reader_owe(struct reader *rd, int64_t weight)
+{
+	thin_owe(&rd->thin, weight);
+}
+
+uint64_t reader_sampled(const struct reader *rd)
+{
+	return rd->thin.sampled;
+}
+
+size_t reader_n_sampled(const struct reader *rd)
+{
+	return rd->thin.n_seen;
+}
+
 uint64_t reader_rounds(const struct reader *rd)
 {
 	return rd->rounds;

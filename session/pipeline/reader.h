@@ -136,3 +136,8 @@ uint64_t *reader_cpu_count(struct reader *reader, uint32_t cpu);
 /* Each THIN_WINDOW_MS: how many samples may be taken until the next call (UINT64_MAX: all).  Fewer are taken where a
  * ring is more than half full and several processes share it: then a process with more than its part is thinned (thin.h). */
 void reader_thin(struct reader *reader, uint64_t allowed);
+/* The weight of all samples so far, kept or not; what is owed to samples to come (thin_owe()). */
+uint64_t reader_sampled(const struct reader *reader);
+/* While samples are left out: the processes that had some lately. */
+size_t reader_n_sampled(const struct reader *reader);
+void reader_owe(struct reader *reader, int64_t weight);

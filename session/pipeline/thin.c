@@ -155,9 +155,13 @@ static bool enter(struct thin *t, struct process *process)
 
 static void grant(struct thin *t, uint64_t *held, uint64_t *weight)
 {
+	int64_t most = (int64_t)min_u64(*weight, INT64_MAX);
+	int64_t extra = t->owed > most ? most : t->owed < -most / 2 ? -most / 2 : t->owed;
+
 	t->own = *weight;
-	*weight += *held + t->orphans;
+	*weight += *held + t->orphans + (uint64_t)extra;
 	*held = t->orphans = 0;
+	t->owed -= extra;
 	t->kept++;
 }
 
@@ -191,6 +195,7 @@ bool thin_keeps(struct thin *t, struct process *process, uint64_t room, uint64_t
 	uint64_t none = 0, n;
 
 	t->received++;
+	t->sampled += *weight;
 	if (!t->on) {
 		grant(t, &none, weight);
 		return true;
@@ -218,10 +223,16 @@ bool thin_keeps(struct thin *t, struct process *process, uint64_t room, uint64_t
 	return true;
 }
 
+void thin_owe(struct thin *t, int64_t weight)
+{
+	t->owed += weight;
+}
+
 void thin_again(struct thin *t, struct process *process, uint64_t weight)
 {
 	t->received--;
 	t->kept--;
+	t->sampled -= t->own;
 	if (!t->on || !process->share.listed) {
 		t->orphans += weight - t->own;
 		return;

@@ -28,6 +28,8 @@ struct thin {
 	uint64_t pressed;	 /* allowed in a window since a ring filled up; 0: no limit */
 	uint64_t orphans;	 /* weight without a process */
 	uint64_t own;		 /* weight of the last sample that was kept, alone */
+	uint64_t sampled;	 /* of all samples, kept or not */
+	int64_t owed;		 /* thin_owe() */
 	uint64_t last;		 /* serial of the process that had a sample last */
 	bool several,
 		crowded; /* in this window: samples of several processes; one was left out for lack of room */
@@ -48,6 +50,8 @@ bool thin_keeps(struct thin *thin, struct process *process, uint64_t room, uint6
 /* A sample that was kept goes to the stages behind; it comes back from there. */
 void thin_sent(struct process *process);
 void thin_back(struct process *process);
+/* Time that is in no sample of any process, or (< 0) in too many: each of the samples to come weighs up to twice, or half, as much. */
+void thin_owe(struct thin *thin, int64_t weight);
 /* Takes the last `true` back: the sample, of @weight, cannot be taken now and comes again. */
 void thin_again(struct thin *thin, struct process *process, uint64_t weight);
 
