@@ -337,9 +337,9 @@ static const struct option_def defs[] = {
 	     "end when the trace has this size (20M; a command is then terminated)"),
 	CALL("max-cpu", 0, "PERCENT", set_max_cpu,
 	     "use at most this much of one CPU (1%), over any 10 s after the start: where it "
-	     "takes\nmore, CPUs are sampled less often (-a), and samples left "
-	     "out, first of processes\nthat have many; their weight is added to the samples "
-	     "that are kept"),
+	     "takes\nmore, shorter copies of stacks are taken, then fewer samples, first of "
+	     "processes\nthat have many; the weight of the others is added to the samples that "
+	     "are kept"),
 	TEXT("perf-data", 0, "FILE", perf_data,
 	     "also write the raw records, for `perf report` and `perf script`\n(large: whole "
 	     "stacks; an existing one becomes FILE.old)"),

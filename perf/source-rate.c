@@ -11,8 +11,8 @@ int perf_source_set_frequency(struct perf_source *source, uint64_t hz)
 {
 	int first_error = 0;
 
-	if (source->options.poll || source->options.switches ||
-	    source->options.n_followers || !source->options.frequency)
+	if (source->options.poll || source->options.switches || source->options.n_followers ||
+	    !source->options.frequency)
 		return -EOPNOTSUPP; /* an answer: the caller has another way */
 	if (!hz)
 		return fail(-EINVAL);

@@ -929,7 +929,7 @@ bool perf_source_is_inherited_double(const struct perf_source *source, uint64_t 
 size_t perf_source_fds_per_task(const struct perf_options *options)
 {
 	return options->n_cpus * (1 + options->n_followers + 1 + (options->switches ? 4 : 0) +
-				   (options->rates ? PERF_RATE_STEPS : 0)) +
+				  (options->rates ? PERF_RATE_STEPS : 0)) +
 	       1;
 }
 

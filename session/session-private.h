@@ -127,14 +127,14 @@ struct session {
 		uint64_t spent, queued, received; /* at second_at */
 		uint64_t sample_ns;		  /* what one has cost, all in all */
 		uint64_t main_ns, entered;	  /* CPU time of this session in main */
-		uint64_t rate;		  /* options.frequency by request; 0: it stays */
-		bool saving;		  /* smaller copies, fewer wake-ups */
-		uint32_t steps;		  /* the rate is divided by PERF_RATE_STEP so many times */
-		uint32_t spare;		  /* seconds in a row that left much of the budget */
-		bool lowered;		  /* the rate, once */
-		uint64_t clock, lost;	  /* at the last look: used time, lost samples */
-		uint64_t lost_ns;	  /* their weight */
-		int64_t missing;	  /* used time that is in no sample, at the last look */
+		uint64_t rate;			  /* options.frequency by request; 0: it stays */
+		bool saving;			  /* smaller copies, fewer wake-ups */
+		uint32_t steps;	      /* the rate is divided by PERF_RATE_STEP so many times */
+		uint32_t spare;	      /* seconds in a row that left much of the budget */
+		bool lowered;	      /* the rate, once */
+		uint64_t clock, lost; /* at the last look: used time, lost samples */
+		uint64_t lost_ns;     /* their weight */
+		int64_t missing;      /* used time that is in no sample, at the last look */
 		uint64_t used[SESSION_BUDGET_S];
 		uint64_t n_seconds;
 	} budget;

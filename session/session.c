@@ -537,8 +537,8 @@ static void session_tick(struct session *s)
 
 	session_budget_tick(s, now);
 	/* Not again right after a ring's watermark. */
-	if (s->state != SESSION_RUNNING || s->eager_until ||
-	    now >= s->second_at || now - s->worked_at > session_read_ns(s) / 2)
+	if (s->state != SESSION_RUNNING || s->eager_until || now >= s->second_at ||
+	    now - s->worked_at > session_read_ns(s) / 2)
 		session_work(s);
 	if (s->state == SESSION_RUNNING && session_marks_tick(s) < 0)
 		fail_session(s, -EIO, "marks");

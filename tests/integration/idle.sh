@@ -1,6 +1,6 @@
 #!/bin/bash
 # idle.sh - while the target sleeps, no thread of perfwind and no helper process wakes up; when it runs again, it is recorded.
-# --max-cpu: samples are left out, and their weight is not.
+# --max-cpu: the rate goes down, samples are left out, and their weight is not.
 . "$(dirname "$0")/lib"
 need_perf
 
@@ -69,9 +69,13 @@ target=$!
 started $target
 record_in_background budget -F 3000 --max-cpu 0.05% -p $target
 recorder=$!
+record_in_background lowered -v -F 3000 --max-cpu 0.05% -p $target
+lowered=$!
 wait_for used $target $(($(cpu_ms $target) + 2000))
-kill -INT $recorder
-wait $recorder
+check budget-lowers-rate wait_for grep -q "^perfwind: 187 samples a second on each CPU" "$TMP/lowered.err"
+kill -INT $recorder $lowered
+wait $recorder $lowered
+check lowered-keeps-weight json lowered '0.97 <= v["cpu_accounted"] <= 1.03'
 kill $target
 check budget-thins json budget 'v["skipped"]["thinned"] > v["samples"] > 0'
 check budget-keeps-weight json budget '0.97 <= v["cpu_accounted"] <= 1.03'

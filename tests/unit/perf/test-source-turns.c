@@ -338,6 +338,88 @@ static void test_sizes_not_wanted(void **state)
 	fixture_finish(&f, &child);
 }
 
+/* ---- rates ---- */
+
+enum { FAST_HZ = 1600 };
+
+/* Samples of each rate, of all processes of the storm together, and each moment once. */
+static void check_rates(const struct fixture *f, const struct perf_counts *counts)
+{
+	size_t n[3] = {0};
+	uint64_t sum = 0;
+
+	skip_without(counts->lost_samples == 0, "this program was too late for its rings");
+	for (size_t i = 0; i < f->n_samples; i++) {
+		uint64_t hz = NSEC_PER_SEC / f->samples[i].period;
+
+		assert_true(hz == FAST_HZ || hz == FAST_HZ / 4 || hz == FAST_HZ / 16);
+		n[hz == FAST_HZ ? 0 : hz == FAST_HZ / 4 ? 1 : 2]++;
+		sum += f->samples[i].period;
+	}
+	assert_true(n[0] > 0 && n[1] > 0 && n[2] > 0);
+	/* Each process begins a period of its own on each CPU. */
+	assert_true(sum >= counts->task_clock_ns / 4);
+	assert_true(sum <= counts->task_clock_ns / 10 * 11);
+	assert_true(counts->count <= counts->task_clock_ns / 2 * 3);
+}
+
+/* What a lower rate displaces: another size, a wake-up a sample. */
+static void check_displaced(struct fixture *f)
+{
+	uint32_t last = f->cpus[f->options.n_cpus - 1];
+
+	assert_int_equal(perf_source_set_frequency(f->source, FAST_HZ / 2), -EOPNOTSUPP);
+	assert_int_equal(perf_source_set_frequency(f->source, FAST_HZ / 256), -EOPNOTSUPP);
+	assert_int_equal(perf_source_set_stack_bytes(f->source, f->cpus[0], PERF_SMALL_BYTES), 0);
+	assert_int_equal(perf_source_read_soon(f->source, last, true), 0);
+	assert_int_equal(perf_source_set_frequency(f->source, FAST_HZ / 4), 0);
+	assert_int_equal(perf_source_read_soon(f->source, f->cpus[0], true), -EOPNOTSUPP);
+	assert_int_equal(perf_source_set_stack_bytes(f->source, f->cpus[0], PERF_SMALL_BYTES),
+			 -EAGAIN);
+}
+
+static void test_rates(void **state)
+{
+	static const uint64_t rates[] = {FAST_HZ / 4, FAST_HZ / 16, FAST_HZ};
+	struct perf_counts counts;
+	struct fixture f;
+	struct child child;
+	size_t n = 0;
+	int status;
+
+	(void)state;
+	family = mmap(NULL, FAMILY * sizeof(*family), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(family, MAP_FAILED);
+	child = child_start(storm);
+	fixture_init(&f);
+	f.options.tasks = f.options.children = f.options.sizes = f.options.soon = f.options.rates =
+		true;
+	f.options.frequency = FAST_HZ;
+	f.options.stack_bytes = 32768;
+	f.options.ring_bytes = 8 << 20;
+	assert_int_equal(fixture_open(&f), 0);
+	skip_without(fixture_add(&f, child.pid) == 0, f.error);
+	assert_int_equal(perf_source_enable(f.source), 0);
+	check_displaced(&f);
+	child_go(&child);
+	while (waitpid(child.pid, &status, WNOHANG) == 0) {
+		if (perf_source_settle(f.source))
+			assert_int_equal(
+				perf_source_set_frequency(f.source, rates[++n % ARRAY_SIZE(rates)]),
+				0);
+		drain_once(&f, false);
+		(void)usleep(5000);
+	}
+	(void)close(child.go);
+	assert_int_equal(perf_source_disable(f.source), 0);
+	drain_once(&f, true);
+	assert_int_equal(perf_source_counts(f.source, &counts), 0);
+	check_rates(&f, &counts);
+	(void)munmap(family, FAMILY * sizeof(*family));
+	fixture_deinit(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -345,6 +427,7 @@ int main(void)
 		cmocka_unit_test(test_not_wanted), cmocka_unit_test(test_weights),
 		cmocka_unit_test(test_machine),	   cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_sizes_held), cmocka_unit_test(test_sizes_not_wanted),
+		cmocka_unit_test(test_rates),
 	};
 
 	return cmocka_run_group_tests_name("source-turns", tests, NULL, NULL);

@@ -62,6 +62,50 @@ static void test_rate(void **state)
 	fixture_deinit(&f);
 }
 
+/* The same of a process: first its copies and wake-ups, then the rate. */
+static void test_process(void **state)
+{
+	struct session_budget *b;
+	struct fixture f;
+	uint64_t now;
+	uint32_t pid;
+	int i;
+
+	(void)state;
+	fixture_init(&f);
+	pid = (uint32_t)f.child;
+	f.options.machine = false;
+	f.options.pids = &pid;
+	f.options.n_pids = 1;
+	f.options.frequency = HZ;
+	f.options.max_cpu_ppm = 1;
+	start(&f);
+	b = &f.session->budget;
+	f.session->early_ticks = 0;
+	now = f.session->started_at;
+	for (i = 0; !b->saving && i < 20; i++)
+		pass_second(&f, &now, 100);
+	assert_int_equal(b->steps, 0);
+	for (i = 0; b->steps < PERF_RATE_STEPS && i < 20; i++) {
+		pass_second(&f, &now, 100);
+		(void)perf_source_settle(f.session->source);
+	}
+	assert_int_equal(b->steps, PERF_RATE_STEPS);
+	assert_int_equal(session_read_ns(f.session), SESSION_SAVING_MS * NSEC_PER_MSEC);
+	for (i = 0; i < 10; i++) {
+		fixture_run_ms(&f, 100);
+		assert_int_equal(session_second(f.session), 0);
+	}
+	f.session->options.max_cpu_ppm = 100000000;
+	for (i = 0; b->saving && i < 40; i++) {
+		pass_second(&f, &now, 20);
+		(void)perf_source_settle(f.session->source);
+	}
+	assert_int_equal(b->steps, 0);
+	assert_int_equal(session_read_ns(f.session), SESSION_TICK_MS * NSEC_PER_MSEC);
+	fixture_deinit(&f);
+}
+
 /* Without a budget it stays. */
 static void test_stays(void **state)
 {
@@ -85,6 +129,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rate),
+		cmocka_unit_test(test_process),
 		cmocka_unit_test(test_stays),
 	};
 

@@ -57,6 +57,25 @@ static void test_patience(void **state)
 	}
 }
 
+/* 95 % are enough while time is saved, and not after it. */
+static void test_save(void **state)
+{
+	struct adapt a = {.bytes = ADAPT_MAX, .stride = 1, .patience = 3};
+
+	(void)state;
+	adapt_save(&a, true);
+	assert_int_equal(count(&a, 40, 60000), ADAPT_MAX);
+	assert_int_equal(count(&a, ADAPT_MANY - 40, 100), ADAPT_MIN);
+	/* 6 in 100 need more */
+	assert_int_equal(count(&a, 94, 100), ADAPT_MIN);
+	assert_int_equal(count(&a, 6, 10000), 16384);
+	adapt_save(&a, true);
+	assert_int_equal(count(&a, 98, 100), 16384);
+	assert_int_equal(count(&a, 2, 60000), 16384);
+	adapt_save(&a, false);
+	assert_int_equal(count(&a, 1, 60000), ADAPT_MAX);
+}
+
 static void test_too_few(void **state)
 {
 	struct adapt a = {.bytes = ADAPT_FIRST, .stride = 1};
@@ -68,9 +87,8 @@ static void test_too_few(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_wider),
-		cmocka_unit_test(test_narrower),
-		cmocka_unit_test(test_patience),
+		cmocka_unit_test(test_wider),	 cmocka_unit_test(test_narrower),
+		cmocka_unit_test(test_patience), cmocka_unit_test(test_save),
 		cmocka_unit_test(test_too_few),
 	};
 

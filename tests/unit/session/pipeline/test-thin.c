@@ -286,6 +286,35 @@ static void test_again(void **state)
 	fixture_deinit(&f);
 }
 
+/* Time that is in no sample goes to the next ones, which weigh twice as much at most; too much is taken off, of each up to half. */
+static void test_owed(void **state)
+{
+	struct fixture f;
+	uint64_t weight = 100;
+
+	(void)state;
+	fixture_init(&f);
+	thin_owe(&f.thin, 250);
+	for (size_t i = 1; i <= 4; i++)
+		give(&f, i, 100);
+	assert_int_equal(f.weight[1], 200);
+	assert_int_equal(f.weight[2], 200);
+	assert_int_equal(f.weight[3], 150);
+	assert_int_equal(f.weight[4], 100);
+	thin_owe(&f.thin, -70);
+	for (size_t i = 5; i <= 7; i++)
+		give(&f, i, 100);
+	assert_int_equal(f.weight[5], 50);
+	assert_int_equal(f.weight[6], 80);
+	assert_int_equal(f.weight[7], 100);
+	assert_int_equal(f.thin.sampled, sum(f.given));
+	/* One that comes again is counted once. */
+	assert_true(thin_keeps(&f.thin, &f.processes[0], PLENTY, &weight));
+	thin_again(&f.thin, &f.processes[0], weight);
+	assert_int_equal(f.thin.sampled, sum(f.given));
+	fixture_deinit(&f);
+}
+
 static void test_afford(void **state)
 {
 	(void)state;
@@ -308,6 +337,7 @@ int main(void)
 		cmocka_unit_test(test_pressure_alone), cmocka_unit_test(test_orphans),
 		cmocka_unit_test(test_again),	       cmocka_unit_test(test_afford),
 		cmocka_unit_test(test_room),	       cmocka_unit_test(test_room_alone),
+		cmocka_unit_test(test_owed),
 	};
 
 	return cmocka_run_group_tests_name("thin", tests, NULL, NULL);
