@@ -817,6 +817,13 @@ int source_replace(struct perf_source *source, size_t index, uint32_t bytes)
 	return 0;
 }
 
+size_t perf_source_fds_per_task(const struct perf_options *options)
+{
+	return options->n_cpus * (1 + options->n_followers + 1 + (options->switches ? 4 : 0) +
+				  (options->rates ? PERF_RATE_STEPS : 0)) +
+	       1;
+}
+
 int perf_source_set_stack_bytes(struct perf_source *source, uint32_t cpu, uint32_t bytes)
 {
 	size_t index = source_cpu_index(source, cpu);

@@ -1,8 +1,9 @@
 /* source-rate.c - fewer samples, while they are taken.  See source-parts.h.
  *
  * PERF_EVENT_IOC_PERIOD changes the period of a timer, but not the period that its samples report (last_period in
- * perf_swevent_hrtimer(), kernel/events/core.c).  So the events of whole CPUs are replaced, as for another size of copies: the period of each
- * sample is that of its event, and what it stands for stays right. */
+ * perf_swevent_hrtimer(), kernel/events/core.c).  So the events of whole CPUs are replaced, as for another
+ * size of copies: the period of each sample is that of its event, and what it stands for stays right.  Those of tasks take turns
+ * (source-count.c). */
 #include <errno.h>
 
 #include "perf/source-parts.h"

@@ -926,13 +926,6 @@ bool perf_source_is_inherited_double(const struct perf_source *source, uint64_t 
 	return table_get(&source->tid_of_id, id, &owner) && owner != (uint64_t)tid;
 }
 
-size_t perf_source_fds_per_task(const struct perf_options *options)
-{
-	return options->n_cpus * (1 + options->n_followers + 1 + (options->switches ? 4 : 0) +
-				  (options->rates ? PERF_RATE_STEPS : 0)) +
-	       1;
-}
-
 /* Sideband events are enabled first and disabled last: samples depend on their records. */
 int source_switch_all(struct perf_source *source, bool on, bool sampling_only)
 {
