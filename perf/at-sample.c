@@ -9,11 +9,506 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/caps.h"
 #include "base/error.h"
 #include "base/helper.h"
+
+/* ---- records of the program (at-sample.bpf.c), joined with their samples ----
+ *
+ *   ring ─► waiting, oldest first ─► records_find() by thread, stack pointer and time ─► records_take()
+ *                                └─► records_expire(): no sample came
+ *
+ * The program runs in the interrupt that takes the sample, before that is published, so a record is there before its sample. */
+
+enum { RECORDS_WAITING = 2048 };
+
+struct sample_records {
+	struct bpf_ring *ring; /* NULL: no record yet */
+	int broken;
+	struct bpf_ring_record waiting[RECORDS_WAITING];
+	size_t n_waiting;
+	uint64_t unused; /* no sample for it */
+	int clock;	 /* of the samples */
+	int64_t ahead;	 /* of it against the program's */
+};
+
+struct sample_key {
+	uint32_t tid;
+	uint64_t sp, time; /* time: the session's clock */
+};
+
+/* The inode is a constant: PROC_PID_INIT_INO, the kernel's include/linux/proc_ns.h. */
+static bool in_first_pid_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) < 0 || st.st_ino == 0xeffffffc;
+}
+
+/* -EXDEV: this process has a pid namespace of its own, in which the program's thread ids are not known. */
+static int records_init(struct sample_records *q)
+{
+	if (!in_first_pid_namespace())
+		return fail(-EXDEV);
+	q->clock = CLOCK_MONOTONIC;
+	return 0;
+}
+
+/* The kernel has no CLOCK_MONOTONIC_RAW or CLOCK_REALTIME for programs; clocks drift and jump. */
+static void follow_clock(struct sample_records *q)
+{
+	if (q->clock != CLOCK_MONOTONIC)
+		q->ahead = (int64_t)(clock_ns(q->clock) - clock_ns(CLOCK_MONOTONIC));
+}
+
+/* Before the first sample: the clock of the session, CLOCK_MONOTONIC if it is not called. */
+static void records_set_clock(struct sample_records *q, int clock)
+{
+	q->clock = clock;
+	follow_clock(q);
+}
+
+static void records_deinit(struct sample_records *q)
+{
+	q->ring = bpf_ring_free(q->ring);
+}
+
+static const struct at_sample_record *head_of(const struct bpf_ring_record *record)
+{
+	return record->data;
+}
+
+static void drop(struct sample_records *q, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		bpf_ring_put(q->ring, q->waiting[i].position);
+	q->unused += n;
+	q->n_waiting -= n;
+	memmove(q->waiting, q->waiting + n, q->n_waiting * sizeof(q->waiting[0]));
+}
+
+static void read_ring(struct sample_records *q)
+{
+	struct bpf_ring_record record;
+
+	while (q->ring && !q->broken) {
+		int r = bpf_ring_next(q->ring, &record);
+
+		if (r < 0)
+			q->broken = r;
+		if (r != 0)
+			break;
+		if (record.len < sizeof(struct at_sample_record)) {
+			bpf_ring_put(q->ring, record.position);
+			continue;
+		}
+		if (q->n_waiting == RECORDS_WAITING)
+			drop(q, 1);
+		q->waiting[q->n_waiting++] = record;
+	}
+}
+
+/* Takes over what the ring has, then: the first record of this sample from index @from on, with all that it announces.  NULL:
+ * there is none.  Samples come in time order. */
+static const struct at_sample_record *records_find(struct sample_records *q,
+						   const struct sample_key *key, size_t *from)
+{
+	enum { NEAR_MS = 5 }; /* between a record and its sample: either is stamped first */
+
+	uint64_t time = key->time - (uint64_t)q->ahead;
+
+	read_ring(q);
+	for (size_t i = *from; i < q->n_waiting; i++) {
+		const struct at_sample_record *head = head_of(&q->waiting[i]);
+		uint64_t apart = head->time < time ? time - head->time : head->time - time;
+
+		if (head->tid != key->tid || head->sp != key->sp ||
+		    apart > NEAR_MS * NSEC_PER_MSEC ||
+		    head->len > q->waiting[i].len - sizeof(*head))
+			continue;
+		*from = i;
+		return head;
+	}
+	return NULL;
+}
+
+/* Takes the record at @index out.  Returns its position, for bpf_ring_put(). */
+static uint64_t records_take(struct sample_records *q, size_t index)
+{
+	uint64_t position = q->waiting[index].position;
+
+	q->n_waiting--;
+	memmove(q->waiting + index, q->waiting + index + 1,
+		(q->n_waiting - index) * sizeof(q->waiting[0]));
+	return position;
+}
+
+/* Drops records from before @time (the session's clock).  Once a round: it follows the session's clock, too. */
+static void records_expire(struct sample_records *q, uint64_t time)
+{
+	size_t n = 0;
+
+	read_ring(q);
+	follow_clock(q);
+	time -= (uint64_t)q->ahead;
+	while (n < q->n_waiting && head_of(&q->waiting[n])->time < time)
+		n++;
+	if (n)
+		drop(q, n);
+}
+
+/* ---- deep stacks ---- */
+
+enum {
+	DEEP_CALM = 8,	 /* stacks in a row that fit their copies: class 0 */
+	DEEP_LOWER = 64, /* ... that fit a smaller class */
+};
+
+static const uint32_t deep_bytes[] = {0,
+				      DEEP_KIB_1 << 10,
+				      DEEP_KIB_2 << 10,
+				      DEEP_KIB_3 << 10,
+				      DEEP_KIB_4 << 10,
+				      DEEP_KIB_5 << 10,
+				      DEEP_KIB_6 << 10,
+				      DEEP_MAX};
+_Static_assert(DEEP_KIB_7 << 10 == DEEP_MAX, "the largest class");
+
+struct deep_thread {
+	uint32_t tid;
+	uint16_t calm;
+	uint8_t class;
+	bool known; /* has a class of its own */
+};
+
+struct deep {
+	struct sample_records records;
+	struct bpf_memory memory;
+	struct deep_table *table;    /* in it */
+	struct deep_table own_table; /* before it */
+	uint8_t first;		     /* class of a thread that was not seen yet */
+	struct deep_thread threads[DEEP_THREADS];
+	uint64_t copied;
+};
+
+/* The ends of the copy are the same: it is the sample's.  @room: bytes that its class allows. */
+static bool is_of(const struct at_sample_record *head, size_t room, const struct deep_sample *s,
+		  struct deep_stack *ret)
+{
+	enum { COMPARED = 256 };
+	uint32_t before = (uint32_t)(s->sp & (DEEP_PAGE - 1)), n;
+	const uint8_t *stack = (const uint8_t *)(head + 1) + before;
+
+	if (head->len < before || head->len - before <= s->copy_len)
+		return false;
+	n = (uint32_t)min_u64(s->copy_len, COMPARED);
+	if (memcmp(stack, s->copy, n) ||
+	    memcmp(stack + s->copy_len - n, s->copy + s->copy_len - n, n))
+		return false;
+	*ret = (struct deep_stack){
+		.stack = stack,
+		.len = head->len - before,
+		.full = head->len == room,
+	};
+	return true;
+}
+
+static uint8_t class_of(uint64_t used)
+{
+	uint8_t class = 1;
+
+	while (class + 1u < ARRAY_SIZE(deep_bytes) && deep_bytes[class] < used)
+		class ++;
+	return class;
+}
+
+static void set_class(struct deep *d, struct deep_thread *t, uint8_t class)
+{
+	t->class = class;
+	t->known = true;
+	t->calm = 0;
+	__atomic_store_n(&d->table->threads[t->tid % DEEP_THREADS], (uint64_t)t->tid << 32 | class,
+			 __ATOMIC_RELAXED);
+}
+
+/* Raises the class of a thread at once, before its stack is unwound. */
+static void outgrown(struct deep *d, uint32_t tid, uint32_t room)
+{
+	struct deep_thread *t = &d->threads[tid % DEEP_THREADS];
+
+	if (t->tid != tid)
+		*t = (struct deep_thread){.tid = tid};
+	if (room < DEEP_MAX && (!t->known || (t->class && deep_bytes[t->class] <= room)))
+		set_class(d, t, (uint8_t)(class_of(room) + 1));
+}
+
+bool deep_find(struct deep *d, const struct deep_sample *s, struct deep_stack *ret)
+{
+	const struct sample_key key = {.tid = s->tid, .sp = s->sp, .time = s->time};
+	const struct at_sample_record *head;
+
+	for (size_t i = 0; (head = records_find(&d->records, &key, &i)); i++) {
+		size_t room = d->records.waiting[i].len - sizeof(*head);
+
+		if (!is_of(head, room, s, ret))
+			continue;
+		ret->position = records_take(&d->records, i);
+		d->copied++;
+		if (ret->full)
+			outgrown(d, s->tid, (uint32_t)room);
+		return true;
+	}
+	return false;
+}
+
+void deep_put(struct deep *d, uint64_t position)
+{
+	bpf_ring_put(d->records.ring, position);
+}
+
+int deep_expire(struct deep *d, uint64_t now)
+{
+	records_expire(&d->records, now - DEEP_KEEP_MS * NSEC_PER_MSEC);
+	return d->records.broken;
+}
+
+/* ---- classes ---- */
+
+void deep_learn(struct deep *d, uint32_t tid, uint64_t used, uint32_t room, bool whole)
+{
+	struct deep_thread *t = &d->threads[tid % DEEP_THREADS];
+	uint8_t now, wanted;
+
+	if (t->tid != tid)
+		*t = (struct deep_thread){.tid = tid};
+	now = t->known ? t->class : d->first;
+	/* One that nearly fills its copies is about to grow beyond them. */
+	if (whole && used <= room - room / 8) {
+		if ((!t->known || now) && ++t->calm >= DEEP_CALM)
+			set_class(d, t, 0);
+		return;
+	}
+	/* a quarter more: the next stack may be deeper, and begins inside a page */
+	wanted = class_of(max_u64(used, room) * 5 / 4 + DEEP_PAGE);
+	if (!whole && now && wanted <= now && used >= deep_bytes[now] / 2)
+		wanted = (uint8_t)min_u64(now + 1u, ARRAY_SIZE(deep_bytes) - 1);
+	if (!t->known || wanted > now || ++t->calm >= DEEP_LOWER)
+		set_class(d, t, wanted);
+	else if (wanted == now)
+		t->calm = 0;
+}
+
+void deep_set_room(struct deep *d, uint32_t bytes)
+{
+	d->first = class_of(4ull * bytes);
+	__atomic_store_n(&d->table->room, bytes, __ATOMIC_RELAXED);
+	__atomic_store_n(&d->table->first, d->first, __ATOMIC_RELAXED);
+}
+
+void deep_count(const struct deep *d, struct deep_counts *ret_counts)
+{
+	*ret_counts = (struct deep_counts){
+		.copied = d->copied,
+		.lost = __atomic_load_n(&d->table->lost, __ATOMIC_RELAXED),
+		.unused = d->records.unused,
+	};
+}
+
+/* Copies nothing until deep_begin().  Errors: as records_init(), and -ENOMEM. */
+static int deep_new(struct deep **ret_deep)
+{
+	struct deep *d = calloc(1, sizeof(*d));
+	int r;
+
+	if (!d)
+		return fail(-ENOMEM);
+	d->memory.fd = -1;
+	d->table = &d->own_table;
+	r = records_init(&d->records);
+	if (r < 0) {
+		free(d);
+		return trace(r);
+	}
+	deep_set_room(d, 65528);
+	*ret_deep = d;
+	return 0;
+}
+
+/* Bytes of the ring, 16 to 64 MiB. */
+static size_t deep_ring_bytes(size_t n_cpus)
+{
+	enum { PER_CPU = 4 << 20, LEAST = 16 << 20, MOST = 64 << 20 };
+
+	return round_up_power_of_two(min_u64(max_u64(n_cpus * PER_CPU, LEAST), MOST));
+}
+
+/* Consumes the descriptors of the program's ring of @ring_bytes and of its table (struct deep_table). */
+static int deep_begin(struct deep *d, int ring_fd, size_t ring_bytes, int table_fd)
+{
+	int r = bpf_memory_open(table_fd, sizeof(*d->table), &d->memory);
+
+	if (r < 0) {
+		(void)fd_close(ring_fd);
+		return trace(r);
+	}
+	r = bpf_ring_open(ring_fd, ring_bytes, &d->records.ring);
+	if (r < 0)
+		return trace(r);
+	d->table = d->memory.at;
+	memcpy(d->table->threads, d->own_table.threads, sizeof(d->table->threads));
+	deep_set_room(d, d->own_table.room);
+	return 0;
+}
+
+static struct deep *deep_free(struct deep *d)
+{
+	if (!d)
+		return NULL;
+	if (d->records.ring) {
+		struct deep_counts counts;
+
+		deep_count(d, &counts);
+		log_verbose("deep stacks: %lu copied at the sample, %lu without room in the ring, "
+			    "%lu without a sample",
+			    counts.copied, counts.lost, counts.unused);
+	}
+	records_deinit(&d->records);
+	bpf_memory_deinit(&d->memory);
+	free(d);
+	return NULL;
+}
+
+static void deep_set_clock(struct deep *d, int clock)
+{
+	records_set_clock(&d->records, clock);
+}
+
+int deep_fd(const struct deep *d)
+{
+	return d->records.ring ? bpf_ring_fd(d->records.ring) : -1;
+}
+
+/* ---- the frames of CPython ---- */
+
+struct python_stacks {
+	struct sample_records records;
+	struct bpf_memory memory;
+	struct python_table *table;    /* in it */
+	struct python_table own_table; /* before it */
+};
+
+bool python_stacks_find(struct python_stacks *s, uint32_t tid, uint64_t sp, uint64_t time,
+			struct python_stack *ret)
+{
+	enum { FRAME_BYTES = PYTHON_STACK_WORDS * sizeof(uint64_t) };
+	const struct sample_key key = {.tid = tid, .sp = sp, .time = time};
+	const struct at_sample_record *head;
+
+	for (size_t i = 0; (head = records_find(&s->records, &key, &i)); i++) {
+		if (head->len % FRAME_BYTES)
+			continue;
+		*ret = (struct python_stack){(const uint64_t *)(head + 1), head->len / FRAME_BYTES,
+					     records_take(&s->records, i)};
+		return true;
+	}
+	return false;
+}
+
+void python_stacks_put(struct python_stacks *s, uint64_t position)
+{
+	bpf_ring_put(s->records.ring, position);
+}
+
+void python_stacks_expire(struct python_stacks *s, uint64_t now)
+{
+	records_expire(&s->records, now - PYTHON_STACK_KEEP_MS * NSEC_PER_MSEC);
+}
+
+void python_stacks_add(struct python_stacks *s, uint32_t tgid, const struct python_threads *t)
+{
+	struct python_process *p = &s->table->processes[tgid % PYTHON_PROCESSES];
+
+	__atomic_store_n(&p->key, 0, __ATOMIC_SEQ_CST); /* no sample sees half of it */
+	p->interpreter = t->interpreter;
+	p->threads = t->threads;
+	p->next = t->next;
+	p->native = t->native;
+	p->frame = t->frame;
+	p->context = t->context;
+	p->through = t->through;
+	__atomic_store_n(&p->key, (uint64_t)tgid << 32 | t->kind, __ATOMIC_RELEASE);
+}
+
+/* Copies nothing until python_stacks_begin().  Errors: as records_init(), and -ENOMEM. */
+static int python_stacks_new(struct python_stacks **ret_stacks)
+{
+	struct python_stacks *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (!s)
+		return fail(-ENOMEM);
+	s->memory.fd = -1;
+	s->table = &s->own_table;
+	r = records_init(&s->records);
+	if (r < 0) {
+		free(s);
+		return trace(r);
+	}
+	*ret_stacks = s;
+	return 0;
+}
+
+/* Bytes of the ring, 4 to 32 MiB. */
+static size_t python_stacks_ring_bytes(size_t n_cpus)
+{
+	enum { PER_CPU = 1 << 20, LEAST = 4 << 20, MOST = 32 << 20 };
+
+	return round_up_power_of_two(min_u64(max_u64(n_cpus * PER_CPU, LEAST), MOST));
+}
+
+/* Consumes the descriptors of the program's ring of @ring_bytes and of its table (struct python_table). */
+static int python_stacks_begin(struct python_stacks *s, int ring_fd, size_t ring_bytes,
+			       int table_fd)
+{
+	int r = bpf_memory_open(table_fd, sizeof(*s->table), &s->memory);
+
+	if (r < 0) {
+		(void)fd_close(ring_fd);
+		return trace(r);
+	}
+	r = bpf_ring_open(ring_fd, ring_bytes, &s->records.ring);
+	if (r < 0)
+		return trace(r);
+	s->table = s->memory.at;
+	memcpy(s->table->processes, s->own_table.processes, sizeof(s->table->processes));
+	return 0;
+}
+
+bool python_stacks_run(const struct python_stacks *s)
+{
+	return s->records.ring != NULL;
+}
+
+static struct python_stacks *python_stacks_free(struct python_stacks *s)
+{
+	if (!s)
+		return NULL;
+	records_deinit(&s->records);
+	bpf_memory_deinit(&s->memory);
+	free(s);
+	return NULL;
+}
+
+static void python_stacks_set_clock(struct python_stacks *s, int clock)
+{
+	records_set_clock(&s->records, clock);
+}
+
+/* ---- loading the program ---- */
 
 enum map { DEEP_RING, DEEP_TABLE, PYTHON_RING, PYTHON_TABLE, MAPS };
 _Static_assert((int)MAPS == AT_SAMPLE_MAPS, "all maps");
@@ -44,8 +539,6 @@ struct answer {
 	int32_t result;
 	char why[256];
 };
-
-/* ---- loading ---- */
 
 static void made_deinit(struct made *made)
 {

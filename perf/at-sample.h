@@ -13,9 +13,11 @@
 #pragma once
 
 #include "base/features.h"
-#include "perf/deep.h"
-#include "perf/python-stack.h"
+#include "perf/at-sample-records.h"
+#include "perf/bpf.h"
 
+struct deep;
+struct python_stacks;
 struct helper;
 
 enum { AT_SAMPLE_MAPS = 4 };
@@ -51,3 +53,85 @@ int at_sample_want(struct at_sample *sample);
 enum { AT_SAMPLE_WAITS = 1, AT_SAMPLE_REFUSED };
 /* 0: the program runs, deep_fd() can be polled.  Any other result but AT_SAMPLE_WAITS: there is none, which was logged. */
 int at_sample_answer(struct at_sample *sample);
+
+/* ---- user stacks beyond the kernel's copy of 65,528 bytes, copied at the moment of the sample ----
+ *
+*   sample of a thread ─► has it a class? ─► is its stack longer than the copy? ─► whole pages from the
+ *     stack pointer up, as many as its class allows (64 KiB to 1 MiB) or the stack has, into a ring
+ *   main: deep_find() joins the record with its sample; deep_learn() chooses the class of the thread
+ *
+ * A thread that was not seen yet may have four times a copy.  One that needs no more than its copies (a
+ * goroutine in the heap has readable memory behind its stack) gets 0 and costs nothing from then on,
+ * until a stack ends at its copy. */
+
+enum { DEEP_MAX = 1 << 20 /* bytes of one stack */ };
+
+/* The ring, to poll: readable when a quarter of it is in use.  -1: none yet. */
+int deep_fd(const struct deep *deep);
+/* The smallest size of the kernel's copies: stacks that are no longer are left alone. */
+void deep_set_room(struct deep *deep, uint32_t bytes);
+
+/* A sample with a full copy. */
+struct deep_sample {
+	uint32_t tid;
+	uint64_t sp, time; /* time: of the session's clock */
+	const uint8_t *copy;
+	uint32_t copy_len;
+};
+struct deep_stack {
+	const uint8_t *stack; /* from sp up */
+	uint32_t len;
+	bool full;	   /* the stack goes on beyond it */
+	uint64_t position; /* for deep_put() */
+};
+/* The longer copy of this sample; samples come in time order.  It must be put.  false: there is none. */
+bool deep_find(struct deep *deep, const struct deep_sample *sample, struct deep_stack *ret_stack);
+void deep_put(struct deep *deep, uint64_t position);
+/* Drops records without a sample that are older than @now (the session's clock) by DEEP_KEEP_MS.  Once a
+ * round.  -EBADMSG: the ring is damaged; no record is read from then on. */
+enum { DEEP_KEEP_MS = 50 };
+int deep_expire(struct deep *deep, uint64_t now);
+/* The stack of a sample with a full copy of @room bytes used @used bytes; not @whole: at least. */
+void deep_learn(struct deep *deep, uint32_t tid, uint64_t used, uint32_t room, bool whole);
+
+struct deep_counts {
+	uint64_t copied; /* stacks that were joined */
+	uint64_t lost;	 /* no room in the ring */
+	uint64_t unused; /* no sample for it */
+};
+void deep_count(const struct deep *deep, struct deep_counts *ret_counts);
+
+/* ---- the frames of CPython's functions, copied at the moment of the sample ----
+ *
+*   process with a known Python ─► its thread states ─► that of the sampled thread ─► its frames, innermost first, into a ring
+ *   main: python_stacks_add() names the processes; python_stacks_find() joins the record with its sample
+ *
+ * Later the frames would be others': the interpreter reuses their memory. */
+
+bool python_stacks_run(const struct python_stacks *stacks); /* it has begun */
+
+/* Where the threads of a process are: addresses and offsets of its Python (symbols/image.h). */
+struct python_threads {
+	uint32_t kind;	      /* PYTHON_IS_* with its low byte */
+	uint64_t interpreter; /* as struct python_process has it */
+	uint16_t threads, next, native, frame, context, through;
+};
+/* Samples of process @tgid have their frames from now on, in place of another process with the same place in the
+ * table. */
+void python_stacks_add(struct python_stacks *stacks, uint32_t tgid,
+		       const struct python_threads *threads);
+
+struct python_stack {
+	/* PYTHON_STACK_WORDS of each frame, as struct python_record has them. */
+	const uint64_t *frames;
+	uint32_t n;
+	uint64_t position; /* for python_stacks_put() */
+};
+/* The frames of a sample of @tid at @time (the session's clock) with the user stack pointer @sp; samples come in time order.
+ * It must be put.  false: there are none. */
+bool python_stacks_find(struct python_stacks *stacks, uint32_t tid, uint64_t sp, uint64_t time,
+			struct python_stack *ret_stack);
+void python_stacks_put(struct python_stacks *stacks, uint64_t position);
+/* Drops records without a sample that are older than @now by PYTHON_STACK_KEEP_MS.  Once a round. */
+enum { PYTHON_STACK_KEEP_MS = 200 };
+void python_stacks_expire(struct python_stacks *stacks, uint64_t now);

@@ -190,7 +190,7 @@ struct session {
 	size_t n_notes;
 };
 
-/* session-deep.c: stacks beyond the kernel's copies (perf/deep.h).  NULL: not copied. */
+/* session-deep.c: stacks beyond the kernel's copies (perf/at-sample.h).  NULL: not copied. */
 struct deep *session_deep(const struct session *s);
 struct python_stacks *session_python(const struct session *s);
 /* Adds the ring of deep stacks to the loop, where there is one. */

@@ -14,7 +14,7 @@
  *   each run in the copy, as of the sample.  The instruction proves the function.
  * - The frames behind it are read from the process after the sample, and may be those of another call by then.  They are proved
  *   where their words read the same before the sample and after; else they are guessed.
- * - Where BPF programs are permitted, one has copied these frames at the sample (perf/python-stack.h): they are proved.
+ * - Where BPF programs are permitted, one has copied these frames at the sample (perf/at-sample.h): they are proved.
  * - A function in C is proved by its code: the C stack has a frame of it. */
 #include "unwinder/script-frames.h"
 

@@ -16,7 +16,7 @@
  *   has a _PyCFrame {use_tracing, current_frame, previous} on the C stack, and its first Python frame has is_entry.
  * - An entry frame or a _PyCFrame is accepted where the run's return address follows within RUN_ROOM bytes.
  *
- * Where BPF programs are permitted, one has copied the Python frames at the sample (perf/python-stack.h): these are proved.
+ * Where BPF programs are permitted, one has copied the Python frames at the sample (perf/at-sample.h): these are proved.
  * Else they are read from the process after the sample, and may be of another call by then.  A frame is proved
  * where the register of the next instruction is inside the function's bytecode, or where its words read the same before
  * the sample and after; else it is guessed. */

@@ -152,7 +152,7 @@ struct uw_snapshot {
 	/* Of the sample, ns; of the clock of struct uw_settings.  0: not known.  What is read from the memory of
 	 * the process more than UW_FRESH_NS later is marked as guessed: the thread may have returned and called. */
 	uint64_t time;
-	/* The frames of CPython's functions at the moment of the sample, innermost first (perf/python-stack.h);
+	/* The frames of CPython's functions at the moment of the sample, innermost first (perf/at-sample.h);
 	 * UW_PYTHON_WORDS words each.  0: they were not copied, and are read from the process. */
 	const uint64_t *python;
 	uint32_t n_python;

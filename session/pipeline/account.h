@@ -16,7 +16,7 @@ struct account {
 	uint64_t idle_weight;	   /* of all samples of pid 0, recorded or not */
 	uint64_t whole, unchecked, cut,
 		failed[UW_REASON_COUNT]; /* unchecked: as in uw_result, not whole */
-	uint64_t deep;			 /* samples with a longer copy (perf/deep.h) */
+	uint64_t deep;			 /* samples with a longer copy (perf/at-sample.h) */
 	uint64_t too_deep;		 /* cut at UW_MAX_FRAMES */
 	uint64_t by_fp;			 /* whole stacks: as in uw_result */
 	uint64_t completed; /* whole stacks, completed from earlier stacks of the same thread */

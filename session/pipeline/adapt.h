@@ -1,7 +1,7 @@
 /* adapt.h - the size of stack copies on one CPU, from what its stacks needed.  Thread: main.
  *
  * The smallest size that is enough for 99.9 % of the stacks, with an eighth to spare: a thread that nearly fills its copies gets
- * longer ones (perf/deep.h).  Wider as soon as more than 0.1 % of ADAPT_FEW or more samples went beyond it.  Narrower after ADAPT_MANY samples
+ * longer ones (perf/at-sample.h).  Wider as soon as more than 0.1 % of ADAPT_FEW or more samples went beyond it.  Narrower after ADAPT_MANY samples
  * of which at most 0.1 % needed more; after each step back twice as many are required. */
 #pragma once
 

@@ -1,8 +1,8 @@
-/* deep-entry.h - the longer copy of a stack that the session's BPF program made (perf/deep.h), with the sample's entry.
+/* deep-entry.h - the longer copy of a stack that the session's BPF program made (perf/at-sample.h), with the sample's entry.
  * Thread: main. */
 #pragma once
 
-#include "perf/deep.h"
+#include "perf/at-sample.h"
 #include "perf/record.h"
 #include "session/pipeline/entry.h"
 

@@ -1,8 +1,8 @@
-/* python-entry.h - the Python frames of a sample that the session's BPF program copied (perf/python-stack.h), with the
+/* python-entry.h - the Python frames of a sample that the session's BPF program copied (perf/at-sample.h), with the
  * sample's entry.  Thread: main. */
 #pragma once
 
-#include "perf/python-stack.h"
+#include "perf/at-sample.h"
 #include "session/pipeline/entry.h"
 
 /* Adds the frames of the sample, where its process has a Python and they were copied.  @stacks may be NULL. */

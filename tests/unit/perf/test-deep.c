@@ -1,7 +1,7 @@
-/* test-deep.c - deep.h: a record joins its sample and no other; old and damaged records; the classes of
- * threads; and, where the kernel permits it, the program copies this stack.  deep.c is compiled into this file: the tests give
+/* test-deep.c - deep stacks of at-sample.h: a record joins its sample and no other; old and damaged records; the classes of
+ * threads; and, where the kernel permits it, the program copies this stack.  at-sample.c is compiled into this file: the tests give
  * it a ring of their own. */
-#include "perf/deep.c"
+#include "perf/at-sample.c"
 #undef fail /* cmocka has one too */
 #include "tests/unit/cmocka.h"
 
@@ -12,7 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "perf/at-sample.h"
 #include "perf/bpf-parts.h"
 #include "perf/uapi.h"
 

@@ -1,7 +1,7 @@
-/* test-python-stack.c - python-stack.h: a record joins its sample and no other, damaged records; and, where the kernel permits
- * it, the program copies frames that this thread has made, in the layout of each version.  python-stack.c is compiled into this
+/* test-python-stack.c - Python frames of at-sample.h: a record joins its sample and no other, damaged records; and, where the kernel permits
+ * it, the program copies frames that this thread has made, in the layout of each version.  at-sample.c is compiled into this
  * file: the tests give it a ring of their own. */
-#include "perf/python-stack.c"
+#include "perf/at-sample.c"
 #undef fail /* cmocka has one too */
 #include "tests/unit/cmocka.h"
 
@@ -10,7 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "perf/at-sample.h"
 #include "perf/bpf-parts.h"
 #include "perf/uapi.h"
 
