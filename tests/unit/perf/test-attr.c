@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "perf/attr.h"
+#include "perf/uapi.h"
 #include "tests/unit/cmocka.h"
 
 enum {
@@ -382,6 +383,43 @@ static void test_layout(void **state)
 	assert_true(layout.build_id);
 }
 
+/* Counts alone: no sample, no ring, and the times by which a count is scaled. */
+static void test_counter(void **state)
+{
+	const struct perf_spec spec = {.type = 4, .config = 0x1c2, .exclude_kernel = true};
+	struct perf_event_attr attr;
+
+	(void)state;
+	attr_counter(&spec, &attr);
+	assert_int_equal(attr.size, sizeof(attr));
+	assert_int_equal(attr.type, 4);
+	assert_int_equal(attr.config, 0x1c2);
+	assert_int_equal(attr.read_format, TIMES);
+	assert_int_equal(attr.sample_type, 0);
+	assert_int_equal(attr.sample_period, 0);
+	assert_int_equal(perf_attr_flags(&attr), EXCLUDE_KERNEL);
+}
+
+/* A record each millisecond of a task's CPU time, off at first, that wakes the reader. */
+static void test_watch(void **state)
+{
+	struct perf_options o = plain;
+	struct perf_event_attr attr;
+
+	(void)state;
+	o.tasks = o.children = true;
+	o.enable_on_exec = true;
+	attr_watch(&o, &attr);
+	assert_int_equal(attr.type, 1);
+	assert_int_equal(attr.config, 1); /* PERF_COUNT_SW_TASK_CLOCK */
+	assert_int_equal(attr.sample_period, 1000000);
+	assert_int_equal(attr.wakeup_events, 1);
+	assert_int_equal(attr.sample_type, IDENTIFIER | TID | TIME);
+	assert_int_equal(perf_attr_flags(&attr) & (DISABLED | INHERIT | ENABLE_ON_EXEC | FREQ |
+						   WATERMARK | SAMPLE_ID_ALL | EXCLUDE_KERNEL),
+			 DISABLED | INHERIT | SAMPLE_ID_ALL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -391,7 +429,8 @@ int main(void)
 		cmocka_unit_test(test_followers),    cmocka_unit_test(test_polled),
 		cmocka_unit_test(test_sideband),     cmocka_unit_test(test_anchor),
 		cmocka_unit_test(test_switches),     cmocka_unit_test(test_task_clock),
-		cmocka_unit_test(test_layout),
+		cmocka_unit_test(test_layout),	     cmocka_unit_test(test_counter),
+		cmocka_unit_test(test_watch),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

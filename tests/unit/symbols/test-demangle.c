@@ -281,12 +281,32 @@ static void test_long(void **state)
 	assert_memory_equal(out, "f<Element, Element", 18);
 }
 
+/* The text is cut at the end of the room; another language's name is not taken. */
+static void test_rust_text(void **state)
+{
+	char to[8];
+	struct uw_text text = {.to = to, .size = sizeof(to)};
+
+	(void)state;
+	assert_true(uw_demangle_rust("_RNvC1a1f", &text));
+	assert_int_equal(text.len, 4);
+	assert_memory_equal(to, "a::f", 4);
+	text.len = 0;
+	assert_true(uw_demangle_rust("_RNvC4some8function", &text));
+	assert_int_equal(text.len, 7);
+	assert_memory_equal(to, "some::f", 7);
+	text.len = 0;
+	assert_false(uw_demangle_rust("_Z3fooi", &text));
+	text.len = 0;
+	assert_false(uw_demangle_rust("main", &text));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),	 cmocka_unit_test(test_size),
 		cmocka_unit_test(test_doubling), cmocka_unit_test(test_rust_doubling),
-		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_long),	 cmocka_unit_test(test_rust_text),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

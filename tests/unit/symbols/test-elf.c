@@ -267,6 +267,32 @@ static void test_32_bit(void **state)
 	assert_int_equal(open_image(&elf, image, 52 + 31), -EBADMSG);
 }
 
+/* Whole, or nothing: from bytes and from a file. */
+static void test_read(void **state)
+{
+	uint8_t image[IMAGE_SIZE], found[16];
+	struct uw_elf elf;
+
+	(void)state;
+	image_make(image);
+	for (int file = 0; file < 2; file++) {
+		int fd = file ? memfd_of(image, sizeof(image)) : -1;
+
+		assert_int_equal(file ? uw_elf_open_fd(&elf, fd)
+				      : open_image(&elf, image, sizeof(image)),
+				 0);
+		assert_int_equal(uw_elf_read(&elf, IMAGE_SIZE - 16, found, 16), 0);
+		assert_memory_equal(found, image + IMAGE_SIZE - 16, 16);
+		assert_int_equal(uw_elf_read(&elf, IMAGE_SIZE, found, 0), 0);
+		assert_int_equal(uw_elf_read(&elf, IMAGE_SIZE - 15, found, 16), -EBADMSG);
+		assert_int_equal(uw_elf_read(&elf, UINT64_MAX - 7, found, 16), -EBADMSG);
+		assert_int_equal(uw_elf_read(&elf, UINT64_MAX, found, 1), -EBADMSG);
+		uw_elf_close(&elf);
+		if (file)
+			fd_close(fd);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -279,6 +305,7 @@ int main(void)
 		cmocka_unit_test(test_by_address),
 		cmocka_unit_test(test_process_memory),
 		cmocka_unit_test(test_32_bit),
+		cmocka_unit_test(test_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -243,6 +243,47 @@ static void test_separate(void **state)
 	dir_remove(dir);
 }
 
+/* The image alone, and one of sections that another process has read. */
+static void test_alone(void **state)
+{
+	uint8_t image[IMAGE_SIZE];
+	struct uw_section sections[3];
+	struct uw_image *alone, *copy;
+	const struct uw_image *i;
+	struct uw_source source;
+	struct uw_module *m;
+	struct uw_elf elf;
+
+	(void)state;
+	image_make(image);
+	m = load(image, sizeof(image), 0);
+	i = uw_module_image(m);
+	source = (struct uw_source){.fd = memfd_of(image, sizeof(image))};
+	assert_int_equal(uw_elf_open(&elf, &source), 0);
+	assert_int_equal(uw_image_new(&elf, uw_module_layout(m), "x", &source, false, &alone), 0);
+	assert_int_equal(alone->eh_frame.vaddr, i->eh_frame.vaddr);
+	assert_int_equal(alone->eh_frame.size, i->eh_frame.size);
+	assert_memory_equal(alone->eh_frame.data, i->eh_frame.data, i->eh_frame.size);
+	sections[0] = alone->eh_frame_hdr;
+	sections[1] = alone->eh_frame;
+	sections[2] = alone->debug_frame;
+	alone->eh_frame_hdr.data = alone->eh_frame.data = alone->debug_frame.data = NULL;
+	alone->table.entries = NULL;
+	assert_int_equal(uw_image_of_sections(UW_ARCH_X86_64, uw_module_layout(m), sections, &copy),
+			 0);
+	assert_int_equal(copy->arch, UW_ARCH_X86_64);
+	assert_int_equal(copy->load_bias, i->load_bias);
+	assert_int_equal(copy->n_segments, i->n_segments);
+	assert_int_equal(copy->table.n, i->table.n);
+	assert_int_equal(copy->fd, -1);
+	assert_memory_equal(copy->eh_frame.data, i->eh_frame.data, i->eh_frame.size);
+	uw_image_free(copy);
+	uw_image_free(alone);
+	uw_elf_close(&elf);
+	fd_close(source.fd);
+	uw_module_unref(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -250,6 +291,7 @@ int main(void)
 		cmocka_unit_test(test_without_header), cmocka_unit_test(test_pointer_encodings),
 		cmocka_unit_test(test_bad_header),     cmocka_unit_test(test_other_machine),
 		cmocka_unit_test(test_debug_frame),    cmocka_unit_test(test_separate),
+		cmocka_unit_test(test_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

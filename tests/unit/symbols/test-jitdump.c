@@ -7,6 +7,7 @@
 #include "symbols/image.h"
 #include "symbols/jitdump.h"
 #include "symbols/module.h"
+#include "symbols/symbols.h"
 
 static void put32(struct buffer *b, uint32_t v)
 {
@@ -537,6 +538,44 @@ static void test_damaged_code(void **state)
 	}
 }
 
+/* The reader alone: what was read stays, a later call reads on. */
+static void test_reader(void **state)
+{
+	_cleanup_(buffer_deinit) struct buffer b = {0};
+	struct uw_section eh_frame = {0};
+	struct uw_symbols *s = NULL;
+	struct jitdump *dump = NULL;
+	struct uw_symbol found;
+	int fd, other = memfd_of("no dump at all, but as long as the head of one", 46);
+
+	(void)state;
+	assert_false(jitdump_is(other));
+	assert_int_equal(jitdump_load(&dump, other, false, &s, &eh_frame), -EBADMSG);
+	assert_null(jitdump_free(dump));
+	dump = NULL;
+	fd_close(other);
+	put_header(&b);
+	put_load(&b, 0x1000, 0x20, "first");
+	fd = memfd_of(b.data, b.len);
+	assert_true(jitdump_is(fd));
+	assert_int_equal(jitdump_load(&dump, fd, false, &s, &eh_frame), 0);
+	assert_int_equal(eh_frame.size, 0);
+	assert_true(uw_symbols_find(s, 0x1010, &found));
+	assert_string_equal(found.name, "first");
+	uw_symbols_free(s);
+	assert_int_equal(jitdump_load(&dump, fd, true, &s, &eh_frame), -EALREADY);
+	b.len = 0;
+	put_load(&b, 0x2000, 0x20, "second");
+	assert_int_equal(lseek(fd, 0, SEEK_END) >= 0, 1);
+	assert_int_equal(write(fd, b.data, b.len), b.len);
+	assert_int_equal(jitdump_load(&dump, fd, true, &s, &eh_frame), 0);
+	assert_true(uw_symbols_find(s, 0x1010, &found));
+	assert_true(uw_symbols_find(s, 0x2010, &found));
+	uw_symbols_free(s);
+	assert_null(jitdump_free(dump));
+	fd_close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -545,6 +584,7 @@ int main(void)
 		cmocka_unit_test(test_lines),	 cmocka_unit_test(test_unwinding),
 		cmocka_unit_test(test_growth),	 cmocka_unit_test(test_damage),
 		cmocka_unit_test(test_code),	 cmocka_unit_test(test_damaged_code),
+		cmocka_unit_test(test_reader),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

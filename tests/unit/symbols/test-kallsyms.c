@@ -383,6 +383,38 @@ static void test_digits(void **state)
 	}
 }
 
+/* Text of the kernel's own: not of modules, nor behind its last symbol, where BPF programs and trampolines are. */
+static void test_core(void **state)
+{
+	struct uw_kallsyms *ks = parse("ffffffff81000000 T _stext\n"
+				       "ffffffff81000100 T middle\n"
+				       "ffffffff81000200 T last\n"
+				       "ffffffffc0000000 t in_module\t[some_module]\n");
+
+	(void)state;
+	assert_true(uw_kallsyms_in_core(ks, 0xffffffff81000000));
+	assert_true(uw_kallsyms_in_core(ks, 0xffffffff810001ff));
+	assert_false(uw_kallsyms_in_core(ks, 0xffffffff80ffffff));
+	assert_false(uw_kallsyms_in_core(ks, 0xffffffff81000200));
+	assert_false(uw_kallsyms_in_core(ks, 0xffffffffc0000010));
+	(void)uw_kallsyms_free(ks);
+}
+
+/* Without a copy of /proc/kallsyms: only what comes. */
+static void test_empty(void **state)
+{
+	struct uw_kallsyms *ks;
+
+	(void)state;
+	assert_int_equal(uw_kallsyms_new_empty(&ks), 0);
+	expect(ks, 0xffffffffc0000010, NULL, 0);
+	assert_false(uw_kallsyms_in_core(ks, 0xffffffffc0000010));
+	assert_int_equal(uw_kallsyms_add(ks, 0xffffffffc0000000, 0x40, "bpf_prog_1"), 0);
+	expect(ks, 0xffffffffc0000010, "bpf_prog_1", 0xffffffffc0000000);
+	expect(ks, 0xffffffffc0000040, NULL, 0);
+	(void)uw_kallsyms_free(ks);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -392,7 +424,8 @@ int main(void)
 		cmocka_unit_test(test_moved_parts),   cmocka_unit_test(test_moved_disorder),
 		cmocka_unit_test(test_hidden),	      cmocka_unit_test(test_long_lines),
 		cmocka_unit_test(test_overlay),	      cmocka_unit_test(test_overlay_bound),
-		cmocka_unit_test(test_real),
+		cmocka_unit_test(test_real),	      cmocka_unit_test(test_core),
+		cmocka_unit_test(test_empty),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 #include "tests/unit/unwinder/unwinder-fixture.h"
 
 #include "symbols/elf.h"
+#include "symbols/lines.h"
 
 /* Line numbers count: leaf's body is line 3, middle's call line 7, outer's line 11. */
 static const char program[] =
@@ -483,6 +484,42 @@ static void test_truncated_while_open(void **state)
 	close_module(m, &source);
 }
 
+/* libdw's side alone: the same calls as by the module, and where they hold. */
+static void test_alone(void **state)
+{
+	uint64_t start, size, spanned = 0;
+	struct uw_lines *lines;
+	struct uw_source source;
+	struct uw_span span;
+	struct uw_module *m;
+	struct uw_elf elf;
+
+	(void)state;
+	if (!make_program("gcc", ""))
+		return;
+	m = open_module("a", &source);
+	assert_int_equal(uw_elf_open(&elf, &source), 0);
+	assert_int_equal(uw_lines_new(&elf, uw_module_path(m), &source, &lines), 0);
+	range_of("_Z5outeri", &start, &size);
+	for (uint64_t a = start; a < start + size; a++) {
+		struct found by_lines = {0}, by_module = {0};
+
+		assert_int_equal(uw_lines_at(lines, a, collect, &by_lines),
+				 uw_module_lines(m, &source, a, collect, &by_module));
+		assert_memory_equal(&by_lines, &by_module, sizeof(by_lines));
+		if (!uw_lines_span(lines, a, &span))
+			continue;
+		assert_true(span.low <= a && a < span.high);
+		spanned++;
+	}
+	assert_int_equal(spanned, size);
+	assert_true(uw_lines_bytes(lines) > 500);
+	assert_null(uw_lines_free(lines));
+	assert_null(uw_lines_free(NULL));
+	uw_elf_close(&elf);
+	close_module(m, &source);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -497,6 +534,7 @@ int main(void)
 		cmocka_unit_test(test_damage),
 		cmocka_unit_test(test_strings_without_end),
 		cmocka_unit_test(test_truncated_while_open),
+		cmocka_unit_test(test_alone),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_dir_make, fixture_dir_remove);

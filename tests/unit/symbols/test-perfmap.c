@@ -2,6 +2,7 @@
 #include "tests/unit/unwinder/unwinder-fixture.h"
 
 #include "symbols/module.h"
+#include "symbols/symbols.h"
 
 static void test_lines(void **state)
 {
@@ -152,12 +153,36 @@ static void test_long(void **state)
 	fd_close(source.fd);
 }
 
+/* The text alone, without a module; and the kind of code that a name shows. */
+static void test_text(void **state)
+{
+	static const char text[] = "1000 10 f\n1008 20 py::g:g.py\n";
+	int fd = memfd_of(text, sizeof(text) - 1);
+	struct uw_symbols *s;
+	struct uw_symbol found;
+
+	(void)state;
+	assert_int_equal(uw_symbols_of_perf_map(fd, &s), 0);
+	fd_close(fd);
+	assert_false(uw_symbols_find(s, 0x1000, &found)); /* its memory was used again */
+	assert_true(uw_symbols_find(s, 0x1008, &found));
+	assert_string_equal(found.name, "py::g:g.py");
+	assert_int_equal(found.kind, FRAME_PYTHON);
+	uw_symbols_free(s);
+	assert_int_equal(jit_kind_of_name("JS:*f a.js:1", 12), FRAME_JS);
+	assert_int_equal(jit_kind_of_name("LazyCompile:~f", 14), FRAME_JS);
+	assert_int_equal(jit_kind_of_name("JS", 2), FRAME_NATIVE);
+	assert_int_equal(jit_kind_of_name("py:::", 4), FRAME_NATIVE); /* of these bytes alone */
+	assert_int_equal(jit_kind_of_name("main", 4), FRAME_NATIVE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lines), cmocka_unit_test(test_overlaps),
 		cmocka_unit_test(test_grows), cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_long),  cmocka_unit_test(test_kinds),
+		cmocka_unit_test(test_text),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

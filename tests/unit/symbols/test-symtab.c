@@ -4,7 +4,9 @@
 
 #include <zlib.h>
 
+#include "symbols/elf.h"
 #include "symbols/parts.h"
+#include "symbols/symbols.h"
 
 static struct uw_module *load_path(const char *path,
 				   int (*opener)(struct uw_source *, const char *))
@@ -441,6 +443,30 @@ static void test_by_link(void **state)
 	}
 }
 
+/* The names of a file alone, without a module: the same, and they need no layout. */
+static void test_alone(void **state)
+{
+	uint8_t image[IMAGE_SIZE];
+	struct uw_source source;
+	struct uw_symbols *s;
+	struct uw_symbol found;
+	struct uw_elf elf;
+
+	(void)state;
+	image_make(image);
+	source = (struct uw_source){.fd = memfd_of(image, sizeof(image))};
+	assert_int_equal(uw_elf_open(&elf, &source), 0);
+	assert_int_equal(uw_symbols_of_elf(&elf, NULL, "/x", &source, &s), 0);
+	assert_true(uw_symbols_full(s));
+	assert_true(uw_symbols_find(s, 0x402010, &found));
+	assert_string_equal(found.name, "alpha");
+	assert_int_equal(found.kind, FRAME_NATIVE);
+	assert_false(uw_symbols_find(s, 0x402110, &found)); /* an object */
+	uw_symbols_free(s);
+	uw_elf_close(&elf);
+	fd_close(source.fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -449,7 +475,7 @@ int main(void)
 		cmocka_unit_test(test_self),	    cmocka_unit_test(test_stripped),
 		cmocka_unit_test(test_plt),	    cmocka_unit_test(test_plt_aarch64),
 		cmocka_unit_test(test_debugdata),   cmocka_unit_test(test_by_build_id),
-		cmocka_unit_test(test_by_link),
+		cmocka_unit_test(test_by_link),	    cmocka_unit_test(test_alone),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_dir_make, fixture_dir_remove);
