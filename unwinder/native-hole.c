@@ -23,7 +23,8 @@
  * A note is made by walking the stack again.  So after a stack could not be completed, each stack
  * of its thread is noted for a while, then every 16th. Threads without a function of this kind have no
  * notes, and fewer stacks are noted where the notes were of no use.  A frame that is noted already
- * as it is costs no look at its CFI. */
+ * as it is costs no look at its CFI, and frames that a trail gave (native.c) are not walked again
+ * while the notes of that trail are fresh. */
 #include <unistd.h>
 
 #include "unwinder/native.h"
@@ -31,8 +32,9 @@
 enum {
 	HOLE_SETS = 128,
 	HOLE_WAYS = 16,
-	HOLE_EACH = 512,       /* stacks noted one by one */
-	HOLE_EVERY = 16,       /* of the later ones */
+	HOLE_EACH = 512, /* stacks noted one by one */
+	HOLE_EVERY = 16, /* of the later ones */
+	HOLE_FRESH = 64, /* stacks; then a trail's frames are noted again, for the order of use */
 	HOLE_FAILURES_MAX = 5, /* each one that was no use makes it half as many */
 	HOLE_PAGE = 4096,      /* the smallest there is */
 	HOLE_CODE_MAX = 64 << 10,
@@ -168,16 +170,30 @@ static bool hole_is_due(struct native_hole *h)
 	return true;
 }
 
-void native_hole_note(struct native *e, const struct walk *w)
+/* The first step of the trail from which it is the walk: the one that the walk met, else by the frames
+ * that both end with. */
+static uint32_t hole_met(const struct walk *w, const struct native_trail *t)
+{
+	uint32_t same = 0;
+
+	if (t->thread != w->snapshot->thread || t->key != w->snapshot->space->key)
+		return t->n;
+	if (w->reused)
+		return t->n - w->reused - 1;
+	while (same < w->n && same < t->n &&
+	       w->frames[w->n - 1 - same] == t->steps[t->n - 1 - same].frame)
+		same++;
+	return t->n - same;
+}
+
+/* Notes the frames of a walk up to number @end.  false: not all could be. */
+static bool hole_note_frames(struct native *e, const struct walk *w, struct native_hole *h,
+			     uint32_t end)
 {
 	struct native_trail_step step = {.sp = w->plain_sp, .bp = w->plain_bp}, next;
-	struct native_hole *h = hole_is_for(w) ? hole_find(e, w->snapshot) : NULL;
-	uint64_t begin;
+	uint64_t begin = hole_begin(e, w, w->frames[w->plain_n - 1]);
 
-	if (!h || w->res->outcome != UW_WHOLE || w->res->completed || !hole_is_due(h))
-		return;
-	begin = hole_begin(e, w, w->frames[w->plain_n - 1]);
-	for (uint32_t i = w->plain_n - 1; i < w->n; i++, step = next) {
+	for (uint32_t i = w->plain_n - 1; i < end; i++, step = next) {
 		struct hole_note note = {.sp = step.sp, .begin = begin, .when = h->now};
 		struct hole_note *old = hole_get(h, step.sp, begin);
 		int r;
@@ -187,7 +203,7 @@ void native_hole_note(struct native *e, const struct walk *w)
 		if (r < 0 ||
 		    (r == 1 && (i + 1 == w->n || next.sp - step.sp > UINT32_MAX ||
 				walk_word(w, next.sp - 8) != uw_frame_pc(w->frames[i + 1]))))
-			return;
+			return false;
 		note.caller = r ? w->frames[i + 1] : 0;
 		note.size = r ? (uint32_t)(next.sp - step.sp) : 0;
 		/* The innermost has called no function: its stack pointer may be about to change.
@@ -202,8 +218,32 @@ void native_hole_note(struct native *e, const struct walk *w)
 			hole_put(h, old, &note);
 		}
 		if (!r)
-			return;
+			return true;
 	}
+	return end < w->n;
+}
+
+/* The frames that are a trail's as well are not noted again while no stack without them was noted
+ * since: the notes of these frames are the latest then. */
+void native_hole_note(struct native *e, const struct walk *w, struct native_trail *t)
+{
+	struct native_hole *h = hole_is_for(w) ? hole_find(e, w->snapshot) : NULL;
+	uint32_t met = 0, from, end = w->n;
+
+	if (!h || w->res->outcome != UW_WHOLE || w->res->completed || !hole_is_due(h))
+		return;
+	if (t) {
+		met = hole_met(w, t);
+		from = met > t->noted_from ? met : t->noted_from;
+		if (from < t->n && h->now - t->noted < HOLE_FRESH)
+			end -= t->n - 1 - from;
+		else
+			t->noted = h->now;
+	}
+	if (!hole_note_frames(e, w, h, end) && t)
+		met = t->n;
+	if (t)
+		t->noted_from = met;
 }
 
 /* ---- the calls of a function ---- */

@@ -56,6 +56,7 @@ static inline bool native_is_marked(const uint32_t *marks, uint64_t sp)
 static void trail_clear(struct native_trail *t)
 {
 	t->n = t->n_saved = 0;
+	t->noted_from = UINT32_MAX;
 	memset(t->marks, 0, sizeof(t->marks));
 }
 
@@ -544,9 +545,9 @@ static void walk_finish(struct native *e, struct walk *w)
 	w->res->n_frames = w->n;
 	w->res->stack_used = w->sp - w->base < NATIVE_DEEP_MAX ? (uint32_t)(w->sp - w->base) : 0;
 	e->stats.frames += w->n;
+	if (e->n_holes) /* before a new trail is made */
+		native_hole_note(e, w, *trail_place(e, w->snapshot));
 	native_trail_note(e, w);
-	if (e->n_holes)
-		native_hole_note(e, w);
 	for (uint32_t i = 0; i < w->n_methods; i++)
 		name_method(w, &w->methods[i]);
 	if (w->snapshot->space->script)

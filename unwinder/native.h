@@ -95,6 +95,7 @@ struct native_trail {
 	uint32_t marks[NATIVE_MARKS]; /* the low half of a step's sp, at native_mark() */
 	uint32_t thread, key, n, n_saved;
 	uint32_t unused, wait; /* stacks in a row that had no use for it, and their limit */
+	uint32_t noted_from, noted; /* native-hole.c has notes of the steps from here; since when */
 	struct native_trail_step steps[NATIVE_TRAIL_STEPS]; /* ascending, the last is the root */
 	struct native_saved saved[NATIVE_TRAIL_STEPS];
 };
@@ -362,7 +363,7 @@ int native_chains(struct uw_engine *engine, const struct uw_snapshot *snapshots,
 /* The walk, which has failed for want of memory, stands on a frame with its caller at @cfa.
  * Ends it WHOLE by the frames that earlier stacks of the thread had there, or leaves it as it is. */
 void native_hole_cross(struct native *e, struct walk *w, uint64_t cfa);
-/* A walk has ended: notes its frames, if its thread has a hole.  @e has some. */
-void native_hole_note(struct native *e, const struct walk *w);
+/* A walk has ended: notes its frames, if its thread has a hole.  @e has some.  @t: the trail that the walk may have met, or NULL. */
+void native_hole_note(struct native *e, const struct walk *w, struct native_trail *t);
 void native_holes_clear(struct native *e);
 void native_holes_free(struct native *e);

@@ -44,7 +44,7 @@ struct fixture {
 	struct uw_module *module;
 	struct uw_space *space;
 	struct uw_engine *engine;
-	uint64_t regs[UW_X86_COUNT], large[(PAGE_END - (X - FRAME)) / 8], seen[32], frames[FRAMES];
+	uint64_t regs[UW_X86_COUNT], large[(PAGE_END - (X - FRAME)) / 8], seen[128], frames[FRAMES];
 	struct uw_snapshot snapshot;
 	struct uw_result res;
 	uint32_t max_frames;
@@ -205,6 +205,45 @@ static void test_completed(void **state)
 	/* A completed stack teaches nothing: it says what was known. */
 	run_seen(f, X, CALLER + 0x50, OUTER + 0x30);
 	assert_completed(f, CALLER + 0x25, OUTER + 0x30);
+}
+
+/* A stack of ten more frames, as long as a trail (native.c) is kept of. */
+static void run_long(struct fixture *f, uint64_t outer, uint64_t further)
+{
+	f->seen[1] = CALLER + 0x50;
+	f->seen[5] = outer;
+	for (size_t i = 1; i <= 10; i++)
+		f->seen[5 + 6 * i] = further;
+	f->seen[5 + 6 * 11] = ROOTED + 1;
+	run(f, LEAF, X - 16, f->seen, sizeof(f->seen));
+	assert_int_equal(f->res.outcome, UW_WHOLE);
+	assert_int_equal(f->res.n_frames, 14);
+	run_large(f);
+	assert_true(f->res.completed);
+	assert_int_equal(f->res.n_frames, 14);
+	assert_int_equal(f->frames[2], GUESSED(outer));
+	for (size_t i = 3; i < 13; i++)
+		assert_int_equal(f->frames[i], GUESSED(further));
+}
+
+/* Frames that come from a trail: the newest counts here, too. */
+static void test_trail(void **state)
+{
+	struct fixture *f = *state;
+	struct uw_engine_stats stats;
+
+	f->snapshot.thread = THREAD;
+	put_call(f, CALLER + 0x20, LARGE);
+	assert_failed(f);
+	for (unsigned i = 0; i < 20; i++)
+		run_long(f, OUTER + 0x30, OUTER + 0x40);
+	uw_engine_stats(f->engine, &stats);
+	assert_true(stats.reused_frames > 0);
+	for (unsigned i = 0; i < 100; i++) {
+		run_long(f, OUTER + (i % 7 < 5 ? 0x30 : 0x38), OUTER + 0x40);
+		run_long(f, OUTER + 0x30, OUTER + (i % 3 ? 0x40 : 0x50));
+		run_long(f, OUTER + 0x30, OUTER + 0x40);
+	}
 }
 
 /* Nothing was seen before the first such stack, nor in other threads and processes. */
@@ -443,13 +482,11 @@ static void test_unseen_by_bp(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_completed),	 TEST(test_whose),
-		TEST(test_elsewhere),	 TEST(test_calls),
-		TEST(test_no_code),	 TEST(test_two_callers),
-		TEST(test_not_a_hole),	 TEST(test_same_page),
-		TEST(test_room),	 TEST(test_many_threads),
-		TEST(test_many_places),	 TEST(test_forget),
-		TEST(test_unseen),	 TEST(test_unseen_twice_called),
+		TEST(test_completed),	 TEST(test_whose),	  TEST(test_elsewhere),
+		TEST(test_calls),	 TEST(test_no_code),	  TEST(test_two_callers),
+		TEST(test_not_a_hole),	 TEST(test_same_page),	  TEST(test_trail),
+		TEST(test_room),	 TEST(test_many_threads), TEST(test_many_places),
+		TEST(test_forget),	 TEST(test_unseen),	  TEST(test_unseen_twice_called),
 		TEST(test_unseen_by_bp),
 	};
 
