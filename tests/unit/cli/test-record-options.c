@@ -264,6 +264,35 @@ static void test_together(void **state)
 	bad(GIVEN("-a", "--json", "-o", "-"), "standard output");
 }
 
+/* What a daemon cannot do for its requester. */
+static void test_alone(void **state)
+{
+	static const struct {
+		const char *given[3];
+		const char *alone;
+	} cases[] = {{{"-a"}, NULL},
+		     {{"-e", "cpu-clock", "-a"}, NULL},
+		     {{"--off-cpu", "-a"}, "--off-cpu"},
+		     {{"--wall", "-a"}, "--wall"},
+		     {{"--perf-data=x", "-a"}, "--perf-data"},
+		     {{"--max-size=1M", "-a"}, "--max-size"},
+		     {{"--no-inline", "-a"}, "--no-inline"}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const char *given[4] = {cases[i].given[0], cases[i].given[1], cases[i].given[2]};
+		char *said;
+
+		if (parse(given, &said) != 0)
+			fail_msg("%s: %s", given[0], said);
+		free(said);
+		if (!cases[i].alone)
+			assert_null(record_args_alone(&args));
+		else
+			assert_string_equal(record_args_alone(&args), cases[i].alone);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -271,7 +300,7 @@ int main(void)
 		cmocka_unit_test(test_targets),		cmocka_unit_test(test_stop_watch),
 		cmocka_unit_test(test_options_of_perf), cmocka_unit_test(test_thread),
 		cmocka_unit_test(test_sizes),		cmocka_unit_test(test_events),
-		cmocka_unit_test(test_together),
+		cmocka_unit_test(test_together),	cmocka_unit_test(test_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

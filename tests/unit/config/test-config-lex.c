@@ -64,11 +64,36 @@ static void test_errors(void **state)
 	assert_int_equal(strlen(error), sizeof(error) - 1);
 }
 
+/* Quotes off, escapes resolved, behind what is there already. */
+static void test_unquote(void **state)
+{
+	static const char text[] = "\"a\\n\\x41\\101\\\"\" 'b\"' \"\\q\"";
+	_cleanup_(buffer_deinit) struct buffer b = {0};
+	char error[64] = "";
+	struct lexer l;
+
+	(void)state;
+	lexer_init(&l, "f", text, strlen(text), error, sizeof(error));
+	assert_int_equal(lexer_next(&l), 0);
+	assert_int_equal(l.token.kind, TOKEN_STRING);
+	assert_int_equal(lexer_unquote(&l, &b), 0);
+	assert_int_equal(b.len, 5);
+	assert_memory_equal(b.data, "a\nAA\"", 5);
+	assert_int_equal(lexer_next(&l), 0);
+	assert_int_equal(lexer_unquote(&l, &b), 0);
+	assert_int_equal(b.len, 7);
+	assert_memory_equal(b.data + 5, "b\"", 2);
+	assert_int_equal(lexer_next(&l), 0);
+	assert_int_equal(lexer_unquote(&l, &b), -EINVAL); /* there is no \q */
+	assert_true(*error);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tokens),
 		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_unquote),
 	};
 
 	return cmocka_run_group_tests_name("lex", tests, NULL, NULL);

@@ -187,12 +187,36 @@ static void test_cut_format(void **state)
 	}
 }
 
+static void count_name(void *arg, uint32_t type, const char *name)
+{
+	unsigned *counts = arg;
+
+	assert_true(type == PERF_TYPE_HARDWARE || type == PERF_TYPE_SOFTWARE ||
+		    type == PERF_TYPE_HW_CACHE);
+	counts[type]++;
+	counts[7] += !strcmp(name, "cycles") || !strcmp(name, "cpu-clock") ||
+		     !strcmp(name, "L1-dcache-load-misses");
+}
+
+static void test_each_name(void **state)
+{
+	unsigned counts[8] = {0};
+
+	(void)state;
+	perf_spec_each_name(count_name, counts);
+	assert_true(counts[PERF_TYPE_HARDWARE] >= 8);
+	assert_true(counts[PERF_TYPE_SOFTWARE] >= 8);
+	assert_true(counts[PERF_TYPE_HW_CACHE] >= 20);
+	assert_int_equal(counts[7], 3); /* each once */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_points), cmocka_unit_test(test_cycles_fall_back),
-		cmocka_unit_test(test_list),   cmocka_unit_test(test_fields),
-		cmocka_unit_test(test_field),  cmocka_unit_test(test_cut_format),
+		cmocka_unit_test(test_points),	  cmocka_unit_test(test_cycles_fall_back),
+		cmocka_unit_test(test_list),	  cmocka_unit_test(test_fields),
+		cmocka_unit_test(test_field),	  cmocka_unit_test(test_cut_format),
+		cmocka_unit_test(test_each_name),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "perf/spec-elf.h"
 #include "perf/spec-usdt.h"
 #include "tests/unit/cmocka.h"
 
@@ -142,11 +143,27 @@ static void test_damaged(void **state)
 	}
 }
 
+/* Where a uprobe of a function goes: the offset in the file, of this program's own too. */
+static void test_elf_offset(void **state)
+{
+	struct nearest nearest = {.wanted = "no_such_function"};
+	uint64_t offset = 0;
+
+	(void)state;
+	assert_int_equal(spec_elf_offset("/proc/self/exe", "main", &nearest, &offset), 0);
+	assert_true(offset > 0);
+	assert_int_equal(spec_elf_offset("/proc/self/exe", "no_such_function", &nearest, &offset),
+			 -ENOENT);
+	assert_int_equal(spec_elf_offset("/proc/self/status", "main", &nearest, &offset), -ENOEXEC);
+	assert_int_equal(spec_elf_offset("/nonexistent", "main", &nearest, &offset), -ENOENT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_probes),
 		cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_elf_offset),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -159,6 +159,37 @@ static void test_recursion(void **state)
 	profile_deinit(&p);
 }
 
+/* The paths from a function inwards, and outwards. */
+static void focus_on_a_function(void **state)
+{
+	struct profile p = hand_example();
+	struct calltree t;
+	struct fold f;
+	uint32_t work, main_;
+
+	(void)state;
+	assert_int_equal(fold_init(&f, &p, NULL), 0);
+	assert_int_equal(calltree_init_focus(&t, &f, "work", false), 0);
+	assert_node(&t, 0, 0, 0, 4, 31);
+	work = child(&t, &f, 0, "work");
+	assert_node(&t, work, 0, 0, 4, 31);
+	assert_node(&t, child(&t, &f, work, "tiny"), 4, 31, 4, 31);
+	calltree_deinit(&t);
+	assert_int_equal(calltree_init_focus(&t, &f, "work", true), 0);
+	work = child(&t, &f, 0, "work");
+	main_ = child(&t, &f, work, "main");
+	assert_node(&t, main_, 0, 0, 4, 31);
+	assert_node(&t, child(&t, &f, main_, "_start"), 0, 0, 4, 31);
+	calltree_deinit(&t);
+	/* A recursive function once in a stack. */
+	assert_int_equal(calltree_init_focus(&t, &f, "recurse", false), 0);
+	assert_node(&t, 0, 0, 0, 2, 10);
+	calltree_deinit(&t);
+	assert_int_equal(calltree_init_focus(&t, &f, "no_such_function", false), -ENOENT);
+	fold_deinit(&f);
+	profile_deinit(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -167,6 +198,7 @@ int main(void)
 		cmocka_unit_test(levels_split_processes_and_threads),
 		cmocka_unit_test(extreme_ids_are_nodes_of_their_own),
 		cmocka_unit_test(an_empty_profile_is_a_root),
+		cmocka_unit_test(focus_on_a_function),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -130,6 +130,18 @@ static void shares_are_0_or_100_only_when_they_are(void **state)
 	assert_string_equal(text_share(1, 3, to), "33.33 %");
 }
 
+static void html_has_no_tags(void **state)
+{
+	static const char text[] = "<b a=\"1\" c='2'>&\n\xc3\xa9\xc3";
+	_cleanup_(buffer_deinit) struct buffer b = {0};
+
+	(void)state;
+	text_html(&b, text, strlen(text));
+	buffer_append(&b, "", 1);
+	assert_string_equal((const char *)b.data, "&#60;b a=&#34;1&#34; c=&#39;2&#39;&#62;&#38;?"
+						  "\xc3\xa9" BAD);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -139,6 +151,7 @@ int main(void)
 		cmocka_unit_test(json_strings),
 		cmocka_unit_test(numbers),
 		cmocka_unit_test(shares_are_0_or_100_only_when_they_are),
+		cmocka_unit_test(html_has_no_tags),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -238,12 +238,36 @@ static void test_forget(void **state)
 	intern_deinit(&in);
 }
 
+/* The frame of an address, until frames are forgotten. */
+static void test_find_frame(void **state)
+{
+	struct intern in;
+	uint32_t m;
+
+	(void)state;
+	assert_int_equal(intern_init(&in), 0);
+	assert_int_equal(intern_mapping(&in, "/a", NULL, 0, 0, 0, &m), 0);
+	assert_int_equal(m, 2);
+	assert_int_equal(intern_mapping(&in, "/b", NULL, 0, 0, 0, &m), 0);
+	assert_int_equal(m, 3);
+	assert_null(intern_find_frame(&in, 2, 0x10));
+	(void)frame(&in, 2, 0x10, "f");
+	(void)frame(&in, 3, 0x10, "g");
+	assert_non_null(intern_find_frame(&in, 2, 0x10));
+	assert_non_null(intern_find_frame(&in, 3, 0x10));
+	assert_ptr_not_equal(intern_find_frame(&in, 2, 0x10), intern_find_frame(&in, 3, 0x10));
+	assert_null(intern_find_frame(&in, 2, 0x11));
+	assert_null(intern_find_frame(&in, 4, 0x10));
+	assert_null(intern_find_frame(&in, 2, 0)); /* named by its name alone */
+	intern_deinit(&in);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_entries), cmocka_unit_test(test_once),
 		cmocka_unit_test(test_same),	cmocka_unit_test(test_bad),
-		cmocka_unit_test(test_forget),
+		cmocka_unit_test(test_forget),	cmocka_unit_test(test_find_frame),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

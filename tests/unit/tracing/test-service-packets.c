@@ -120,12 +120,32 @@ static void test_events(void **state)
 	(void)trace_buffer_free(buffer);
 }
 
+/* A trigger that the session took: its name, and whose it was. */
+static void test_trigger(void **state)
+{
+	_cleanup_(buffer_deinit) struct buffer b = {0};
+	struct service s = {.uid = 1000};
+	Pb__Trace *t;
+
+	(void)state;
+	assert_int_equal(service_marker(&s, &b), 0);
+	assert_int_equal(service_trigger(&s, "slow-request", 77, &b), 0);
+	t = unpack(&b);
+	assert_int_equal(t->n_packet, 2);
+	assert_non_null(t->packet[1]->trigger);
+	assert_string_equal(t->packet[1]->trigger->trigger_name, "slow-request");
+	assert_int_equal(t->packet[1]->trigger->trusted_producer_uid, 77);
+	assert_true(t->packet[1]->has_timestamp);
+	pb__trace__free_unpacked(t, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_head),
 		cmocka_unit_test(test_clocks),
 		cmocka_unit_test(test_events),
+		cmocka_unit_test(test_trigger),
 	};
 
 	return cmocka_run_group_tests_name("service", tests, NULL, NULL);

@@ -272,13 +272,36 @@ static void test_request(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* Whole packets are counted; the mark of a loss goes into the first one, and the rest stays as it is. */
+static void test_packets(void **state)
+{
+	/* Two packets: of a field of 2 bytes, and an empty one. */
+	static const uint8_t two[] = {0x0a, 2, 0x40, 7, 0x0a, 0}, cut[] = {0x0a, 9, 0x40};
+	_cleanup_(buffer_deinit) struct buffer b = {0};
+
+	(void)state;
+	assert_int_equal(control_packets_count(two, sizeof(two)), 2);
+	assert_int_equal(control_packets_count(two, 4), 1);
+	assert_int_equal(control_packets_count(two, 0), 0);
+	assert_int_equal(control_packets_count(cut, sizeof(cut)), 0);
+	control_packets_mark_loss(&b, two, sizeof(two));
+	assert_int_equal(control_packets_count(b.data, b.len), 2);
+	/* previous_packet_dropped = 42, a varint: tag 0xd0 0x02 */
+	assert_int_equal(b.len, sizeof(two) + 3);
+	assert_memory_equal(b.data, "\x0a\5\x40\7\xd0\2\1\x0a\0", 9);
+	b.len = 0;
+	control_packets_mark_loss(&b, cut, sizeof(cut));
+	assert_int_equal(b.len, sizeof(cut));
+	assert_memory_equal(b.data, cut, sizeof(cut));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_joined),	TEST(test_split),	TEST(test_too_long),
 		TEST(test_pours),	TEST(test_descriptor),	TEST(test_pending),
 		TEST(test_peer_gone),	TEST(test_request),	TEST(test_carried),
-		TEST(test_two_carried), TEST(test_not_carried),
+		TEST(test_two_carried), TEST(test_not_carried), cmocka_unit_test(test_packets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

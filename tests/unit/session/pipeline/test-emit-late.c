@@ -587,6 +587,16 @@ static void forgotten_meanwhile(void **state)
 	fixture_deinit(&f);
 }
 
+/* Code that a library makes for itself. */
+static void test_name_by_caller(void **state)
+{
+	(void)state;
+	assert_string_equal(jit_name_by_caller("pcre2_match_8"), "[pcre-jit]");
+	assert_string_equal(jit_name_by_caller("Builtins_RegExpPrototypeExec"), "[v8-regexp]");
+	assert_null(jit_name_by_caller("my_pcre2_match"));
+	assert_null(jit_name_by_caller(""));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -595,7 +605,7 @@ int main(void)
 		cmocka_unit_test(name_by_caller),      cmocka_unit_test(hints),
 		cmocka_unit_test(gone_meanwhile),      cmocka_unit_test(many_modules),
 		cmocka_unit_test(renewed_while_asked), cmocka_unit_test(forgotten_meanwhile),
-		cmocka_unit_test(test_old_python),
+		cmocka_unit_test(test_old_python),     cmocka_unit_test(test_name_by_caller),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -133,12 +133,31 @@ static void test_long_chain(void **state)
 	assert_int_equal(o->frames[OUTCOME_KERNEL_FRAMES - 1], OUTCOME_KERNEL_FRAMES);
 }
 
+/* A stack that is cut: the sample no longer depends on the size of copies; what was accounted stays. */
+static void test_shorten(void **state)
+{
+	struct entry e = {.info = {.stack_len = 4096, .full_copy = 4096}};
+
+	(void)state;
+	entry_shorten(&e, 8192); /* it is shorter */
+	assert_int_equal(entry_stack_len(&e), 4096);
+	assert_int_equal(e.info.full_copy, 4096);
+	assert_false(e.stack_full);
+	entry_shorten(&e, 1024);
+	assert_int_equal(entry_stack_len(&e), 1024);
+	assert_int_equal(e.info.stack_len, 4096);
+	assert_int_equal(e.info.full_copy, 0);
+	assert_true(e.stack_full);
+	entry_shorten(&e, 2048);
+	assert_int_equal(entry_stack_len(&e), 1024);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_chain_part), cmocka_unit_test(test_snapshot),
 		cmocka_unit_test(test_user_copy),  cmocka_unit_test(test_outcome),
-		cmocka_unit_test(test_long_chain),
+		cmocka_unit_test(test_long_chain), cmocka_unit_test(test_shorten),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -95,12 +95,29 @@ static void test_trim(void **state)
 	park_deinit(&park);
 }
 
+/* A quarter stays free. */
+static void test_plenty(void **state)
+{
+	struct park park;
+
+	(void)state;
+	assert_int_equal(park_init(&park, 64 * PARK_PAGE), 0);
+	assert_true(park_has_plenty(&park, 48 * PARK_PAGE));
+	assert_false(park_has_plenty(&park, 48 * PARK_PAGE + 1));
+	assert_false(park_has_plenty(&park, 65 * PARK_PAGE));
+	assert_non_null(park_alloc(&park, 40 * PARK_PAGE));
+	assert_true(park_has_plenty(&park, 8 * PARK_PAGE));
+	assert_false(park_has_plenty(&park, 9 * PARK_PAGE));
+	park_deinit(&park);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fill_and_empty),
 		cmocka_unit_test(test_no_overlap),
 		cmocka_unit_test(test_trim),
+		cmocka_unit_test(test_plenty),
 	};
 
 	return cmocka_run_group_tests_name("park", tests, NULL, NULL);

@@ -1,0 +1,182 @@
+/* test-session-parts.c - what the parts of a session decide, without waiting for it: choices by the options, notes, CPU time,
+ * the sleep of a session with nothing to do. */
+#include "session/session-private.h"
+#include "tests/unit/session/session-fixture.h"
+
+/* By default copies and wake-ups follow the stacks; an option that depends on them leaves them as they are. */
+static void test_choices(void **state)
+{
+	struct deep *deep = (struct deep *)state; /* any address */
+	struct at_sample with = {.deep = deep}, without = {0};
+	const struct session_options usual = {.engine = UW_ENGINE_NATIVE, .n_specs = 1};
+	struct session_options o;
+	struct session s = {0};
+
+	assert_true(session_may_choose_copies(&usual) && session_may_read_soon(&usual));
+	o = usual;
+	o.stack_bytes = 4096;
+	assert_false(session_may_choose_copies(&o));
+	assert_true(session_may_read_soon(&o));
+	o = usual;
+	o.waits = SESSION_WAITS_WALL;
+	assert_false(session_may_choose_copies(&o) || session_may_read_soon(&o));
+	o = usual;
+	o.poll_ms = 100;
+	assert_false(session_may_choose_copies(&o) || session_may_read_soon(&o));
+	o = usual;
+	o.n_specs = 2; /* followers */
+	assert_true(session_may_choose_copies(&o));
+	assert_false(session_may_read_soon(&o));
+	o = usual;
+	o.engine = UW_ENGINE_LIBDW;
+	assert_false(session_may_read_soon(&o));
+	o = usual;
+	o.at_sample = &without;
+	assert_true(session_may_read_soon(&o));
+	o.at_sample = &with; /* deep stacks are copied at the sample */
+	assert_false(session_may_read_soon(&o));
+	assert_null(session_deep(&s));
+	assert_null(session_python(&s));
+	s.options.at_sample = &with;
+	assert_ptr_equal(session_deep(&s), deep);
+	assert_null(session_python(&s));
+}
+
+/* Each line once, and no more than a summary has room for. */
+static void test_notes(void **state)
+{
+	struct session *s = calloc(1, sizeof(*s));
+	char line[32];
+
+	(void)state;
+	assert_non_null(s);
+	for (int i = 0; i < SESSION_NOTES; i++) {
+		(void)snprintf(line, sizeof(line), "line %d", i);
+		assert_true(session_keep_note(s, line));
+		assert_false(session_keep_note(s, line));
+	}
+	assert_false(session_keep_note(s, "one too many"));
+	assert_int_equal(s->n_notes, SESSION_NOTES);
+	assert_true(session_has_note(s, "line 0"));
+	for (size_t i = 0; i < s->n_notes; i++)
+		free(s->notes[i]);
+	free(s);
+}
+
+static void burn(uint64_t ns)
+{
+	uint64_t until = clock_ns(CLOCK_THREAD_CPUTIME_ID) + ns;
+
+	while (clock_ns(CLOCK_THREAD_CPUTIME_ID) < until)
+		;
+}
+
+/* Sessions of one process count their own work in main, where --max-cpu needs it. */
+static void test_own_time(void **state)
+{
+	struct session_shared *shared;
+	struct session s = {0};
+	uint64_t first;
+
+	(void)state;
+	assert_int_equal(session_shared_new(&shared), 0);
+	s.options.shared = shared;
+	s.options.max_cpu_ppm = 10000;
+	session_budget_enter(&s);
+	burn(NSEC_PER_MSEC);
+	session_budget_leave(&s);
+	first = s.budget.main_ns;
+	assert_true(first >= NSEC_PER_MSEC);
+	burn(NSEC_PER_MSEC); /* another session's */
+	session_budget_enter(&s);
+	session_budget_leave(&s);
+	assert_true(s.budget.main_ns < first + NSEC_PER_MSEC);
+	s.options.max_cpu_ppm = 0;
+	first = s.budget.main_ns;
+	session_budget_enter(&s);
+	burn(NSEC_PER_MSEC);
+	session_budget_leave(&s);
+	assert_int_equal(s.budget.main_ns, first);
+	assert_int_equal(session_cache(&s), -1); /* a service writes no files */
+	assert_null(session_shared_free(shared));
+}
+
+/* Of processes, and of the machine. */
+static void test_used_time(void **state)
+{
+	uint32_t pids[2] = {(uint32_t)getpid(), UINT32_MAX}; /* the second has ended */
+	struct session s = {.scope_pids = pids, .n_scope_pids = 2};
+	uint64_t before, own;
+
+	(void)state;
+	s.options.proc_root = "";
+	before = session_used_ns(&s);
+	burn(100 * NSEC_PER_MSEC);
+	own = session_used_ns(&s) - before;
+	assert_in_range(own, 50 * NSEC_PER_MSEC, 5 * NSEC_PER_SEC);
+	s.n_scope_pids = 0;
+	assert_int_equal(session_used_ns(&s), 0);
+	s.options.machine = true;
+	s.options.proc_root = "/nonexistent";
+	assert_int_equal(session_used_ns(&s), 0);
+}
+
+/* A process that does not run: main's timer goes off, until the session is needed. */
+static void test_sleep(void **state)
+{
+	struct fixture f;
+	struct session *s;
+	uint64_t now;
+	uint32_t pid;
+
+	(void)state;
+	fixture_init(&f);
+	pid = (uint32_t)f.child;
+	assert_int_equal(kill(f.child, SIGSTOP), 0);
+	f.options.machine = false;
+	f.options.pids = &pid;
+	f.options.n_pids = 1;
+	fixture_start(&f);
+	s = f.session;
+	while (loader_pending(s->loader) || account_in_flight(&s->account))
+		assert_int_equal(loop_run_once(f.loop, 100), 0);
+	loop_timer_remove(f.loop, &s->tick); /* the clock is the test's */
+	assert_int_equal(s->idle.state, SESSION_AWAKE);
+	now = clock_ns(CLOCK_MONOTONIC) + NSEC_PER_SEC;
+	if (perf_source_can_watch(s->source)) {
+		s->idle.quiet_at = now;
+		s->idle.received = s->account.received;
+		s->eager_until = 0;
+		assert_false(session_idle_tick(s, now));
+		session_sleep(s); /* not yet */
+		assert_int_equal(s->idle.state, SESSION_AWAKE);
+		now += NSEC_PER_SEC;
+		assert_false(session_idle_tick(s, now));
+		assert_int_equal(s->idle.state, SESSION_LISTENING);
+		s->idle.received--; /* a sample came */
+		assert_false(session_idle_tick(s, now));
+		assert_int_equal(s->idle.state, SESSION_AWAKE);
+		now += NSEC_PER_SEC;
+		assert_false(session_idle_tick(s, now));
+		now += NSEC_PER_SEC;
+		assert_true(session_idle_tick(s, now));
+		/* Without the timer it cannot fall asleep; it stays awake. */
+		session_sleep(s);
+		assert_int_equal(s->idle.state, SESSION_AWAKE);
+		session_wake_up(s);
+		session_idle_deinit(s);
+		assert_int_equal(s->idle.n_ends, 0);
+	}
+	fixture_deinit(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_choices),	 cmocka_unit_test(test_notes),
+		cmocka_unit_test(test_own_time), cmocka_unit_test(test_used_time),
+		cmocka_unit_test(test_sleep),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
