@@ -904,6 +904,28 @@ static int by_samples(const void *a, const void *b)
 	return (x->samples < y->samples) - (x->samples > y->samples);
 }
 
+static int by_file(const void *a, const void *b)
+{
+	const struct emit_unsymbolized *x = a, *y = b;
+	int order = strcmp(x->path, y->path);
+
+	return order ? order : memcmp(&x->build_id, &y->build_id, sizeof(x->build_id));
+}
+
+/* Each process has a module of its own for frames of an interpreter, and files of one name without build ids look alike. */
+static size_t join_files(struct emit_unsymbolized *list, size_t n)
+{
+	size_t to = 0;
+
+	qsort(list, n, sizeof(*list), by_file);
+	for (size_t i = 1; i < n; i++)
+		if (by_file(&list[to], &list[i]) == 0)
+			list[to].samples += list[i].samples;
+		else
+			list[++to] = list[i];
+	return n ? to + 1 : 0;
+}
+
 int emit_unsymbolized(struct emit *em, struct emit_unsymbolized **ret_list, size_t *ret_n)
 {
 	struct emit_unsymbolized *list = calloc(em->n_modules + 1, sizeof(*list));
@@ -919,6 +941,7 @@ int emit_unsymbolized(struct emit *em, struct emit_unsymbolized **ret_list, size
 							       *uw_module_build_id(m->module),
 							       m->unsymbolized_samples, m->hint};
 	}
+	n = join_files(list, n);
 	qsort(list, n, sizeof(*list), by_samples);
 	*ret_list = list;
 	*ret_n = n;

@@ -189,6 +189,33 @@ static uint64_t unsymbolized(struct fixture *f)
 	return samples;
 }
 
+/* Modules that a reader cannot distinguish are one line of the verdict. */
+static void one_name_once(void **state)
+{
+	static const char *const paths[] = {"/nowhere/a.so", "/nowhere/b.so", "/nowhere/a.so"};
+	const uint64_t start = (uint64_t)(uintptr_t)late_root & ~0xfffull;
+	struct emit_unsymbolized *list;
+	struct fixture f;
+	size_t n;
+
+	(void)state;
+	fixture_init(&f);
+	for (uint32_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		const struct uw_file_id id = {.major = 8, .inode = 100 + i};
+
+		assert_int_equal(
+			process_mmap(f.processes, 700 + i, start, 8192, 0, true, paths[i], &id), 0);
+		sample(&f, process_find(f.processes, 700 + i), late_root);
+	}
+	assert_int_equal(emit_unsymbolized(f.emit, &list, &n), 0);
+	assert_int_equal(n, 2);
+	assert_string_equal(list[0].path, "/nowhere/a.so");
+	assert_int_equal(list[0].samples, 2);
+	assert_int_equal(list[1].samples, 1);
+	free(list);
+	fixture_deinit(&f);
+}
+
 /* Its rules stay when a module is dropped, so nothing but the emitter may want it again. */
 static void wanted_again(void **state)
 {
@@ -600,12 +627,19 @@ static void test_name_by_caller(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wanted_again),	       cmocka_unit_test(dropped_meanwhile),
-		cmocka_unit_test(map_at_the_end),      cmocka_unit_test(dump_read_late),
-		cmocka_unit_test(name_by_caller),      cmocka_unit_test(hints),
-		cmocka_unit_test(gone_meanwhile),      cmocka_unit_test(many_modules),
-		cmocka_unit_test(renewed_while_asked), cmocka_unit_test(forgotten_meanwhile),
-		cmocka_unit_test(test_old_python),     cmocka_unit_test(test_name_by_caller),
+		cmocka_unit_test(one_name_once),
+		cmocka_unit_test(wanted_again),
+		cmocka_unit_test(dropped_meanwhile),
+		cmocka_unit_test(map_at_the_end),
+		cmocka_unit_test(dump_read_late),
+		cmocka_unit_test(name_by_caller),
+		cmocka_unit_test(hints),
+		cmocka_unit_test(gone_meanwhile),
+		cmocka_unit_test(many_modules),
+		cmocka_unit_test(renewed_while_asked),
+		cmocka_unit_test(forgotten_meanwhile),
+		cmocka_unit_test(test_old_python),
+		cmocka_unit_test(test_name_by_caller),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
