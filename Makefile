@@ -44,7 +44,7 @@ CFLAGS ?= -O2 -g
 WARN := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings \
 	-Wpointer-arith -Wundef -Wvla -Wformat=2 -Wno-format-nonliteral -Werror
 ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -I. -I$(O) $(WARN) $(CFLAGS) -fno-omit-frame-pointer -pthread \
-	$(PKG_CFLAGS) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) -MMD -MP
+	$(PKG_CFLAGS) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(if $(filter thread,$(SAN)),-Wno-tsan) -MMD -MP
 ALL_LDFLAGS = $(LDFLAGS) -pthread $(if $(SAN),-fsanitize=$(SAN))
 VERSION := 0.1.0
 ALL_CFLAGS += -DPERFWIND_VERSION='"$(VERSION)"'

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/memory-left.h"
 #include "perf/bpf.h"
 #include "perf/probe.h"
 #include "perf/uapi.h"
@@ -25,6 +26,7 @@ struct procmap_query_probe {
 _Static_assert(sizeof(struct procmap_query_probe) == 104, "the size is part of the ioctl's number");
 #define PROCMAP_QUERY_PROBE _IOWR('f', 17, struct procmap_query_probe)
 enum { PROCMAP_COVERING_OR_NEXT = 0x10 };
+enum { BPF_NEEDS = 192 << 20 }; /* left by the memory cgroup, of which its maps take 20 MiB */
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* asm-generic/socket.h, Linux 6.5 */
@@ -279,6 +281,8 @@ int probe_features(struct features *ret_features, char *error, size_t error_size
 
 void probe_bpf(struct features *features)
 {
-	features->has[FEATURE_BPF] = features->has[FEATURE_BPF] && bpf_try() >= 0;
+	/* Its maps are charged to the memory cgroup, rings of events are not. */
+	features->has[FEATURE_BPF] =
+		features->has[FEATURE_BPF] && memory_left("") >= BPF_NEEDS && bpf_try() >= 0;
 	log_verbose("kernel: %s", feature_words(FEATURE_BPF, features->has[FEATURE_BPF]));
 }

@@ -22,9 +22,11 @@ enum {
 	SESSION_PARK_BYTES = 16 << 20,
 	SESSION_COPY_BYTES = 16 << 20,
 	SESSION_PROCESSES = 4096,
-	SESSION_FILES = 8,	       /* one descriptor in eight may be kept by an image */
-	SESSION_CACHE_IDLE_S = 5,      /* a module that was used since stays */
-	SESSION_MEMORY_KB = 256 << 10, /* own memory without rings; the session ends above it */
+	SESSION_FILES = 8,		   /* one descriptor in eight may be kept by an image */
+	SESSION_CACHE_IDLE_S = 5,	   /* a module that was used since stays */
+	SESSION_MEMORY_KB = 256 << 10,	   /* own memory without rings; the session ends above it */
+	SESSION_MACHINE_NEEDS = 128 << 20, /* all of perfwind, in a memory cgroup */
+	SESSION_TASKS_NEED = 48 << 20,
 	SESSION_ENDED = 512, /* processes that have ended and are remembered for a second */
 	SESSION_MAPS_WAIT_MS = 100,
 	SESSION_MODULE_WAIT_MS = 1000,
@@ -327,6 +329,8 @@ struct consent *session_consent(const struct session *session);
 uint64_t session_status_memory_kb(const char *text);
 /* Is this the session to end when there is too little memory for all that share it? */
 bool session_holds_most(const struct session *session);
+/* At the start: its limit is what the memory cgroup has, or it fails with a line. */
+int session_fit_memory(struct session *s, char *error, size_t error_size);
 /* Gives memory back before the session reaches its limit, and ends it where that does not help. */
 int session_keep_memory_small(struct session *session);
 

@@ -22,7 +22,9 @@
 #include <unistd.h>
 
 #include "base/cache-dir.h"
+#include "base/child.h"
 #include "base/error.h"
+#include "base/memory-left.h"
 #include "perf/gate.h"
 #include "session/session-private.h"
 
@@ -272,6 +274,28 @@ int session_keep_memory_small(struct session *s)
 			return 0;
 	}
 	return own || session_holds_most(s) ? end_at_limit(s, kb, limit) : 0;
+}
+
+/* The kernel kills a process of a memory cgroup at its limit, and that may be main.  So a session takes half of what is left, at
+ * most; the other half is for helper processes, which are killed first and replaced. */
+int session_fit_memory(struct session *s, char *error, size_t error_size)
+{
+	uint64_t left = memory_left(""), *kb = &s->options.memory_kb;
+	uint64_t need = s->options.machine ? SESSION_MACHINE_NEEDS : SESSION_TASKS_NEED;
+
+	if (left == UINT64_MAX || left / 2048 >= SESSION_MEMORY_KB)
+		return 0;
+	if (left < need) {
+		(void)snprintf(error, error_size,
+			       "cannot record: the memory cgroup has %lu MiB left, this recording "
+			       "needs %lu (hint: raise memory.max of the cgroup or of one above%s)",
+			       left >> 20, need >> 20,
+			       s->options.machine ? ", or record one process: -p PID" : "");
+		return fail(-ENOMEM);
+	}
+	child_expendable(true);
+	*kb = *kb ? min_u64(*kb, left / 2048) : left / 2048;
+	return 0;
 }
 
 /* ---- the list of sessions ---- */

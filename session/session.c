@@ -906,7 +906,9 @@ int session_new(const struct session_options *options, struct sink *sink, struct
 	session_share(s);
 	if (options->note)
 		session_limit(s, options->note_brief, options->note);
-	r = session_make(s, error, error_size);
+	r = session_fit_memory(s, error, error_size);
+	if (r >= 0)
+		r = session_make(s, error, error_size);
 	if (r < 0) {
 		if (!*error)
 			(void)snprintf(error, error_size, "cannot record: %s", strerror(-r));

@@ -1,6 +1,6 @@
 #!/bin/bash
 # faults.sh - a recording under limits and interruptions: perfwind stopped by SIGSTOP, few open files, a rate that the kernel
-# lowers, a /proc that hides processes, many threads.  (CPUs that go offline and clock steps: make check-faults.)
+# lowers, a /proc that hides processes, many threads, little memory.  (CPUs that go offline and clock steps: make check-faults.)
 . "$(dirname "$0")/lib"
 need_perf
 
@@ -49,6 +49,42 @@ if [ -w $rate ] && [ "$(id -u)" = 0 ]; then
 	check lowered-is-reported json lowered 'v["lost"]["throttled_s"] > 0 or total + v["lost"]["samples"] >= 3900'
 else
 	skip lowered "$rate can be changed by root only"
+fi
+
+# A memory cgroup: a recording fits, or refuses with what it needs.  Never is a process killed.
+memory_cgroup() {
+	local folder
+	for folder in $(awk '$3 == "cgroup" && $4 ~ /(^|,)memory(,|$)/ || $3 == "cgroup2" { print $2 }' /proc/mounts); do
+		mkdir "$folder/perfwind-memory.$$" 2>/dev/null || continue
+		[ -e "$folder/perfwind-memory.$$/memory.limit_in_bytes" ] || [ -e "$folder/perfwind-memory.$$/memory.max" ] && echo "$folder/perfwind-memory.$$" && return 0
+		rmdir "$folder/perfwind-memory.$$"
+	done
+	return 1
+}
+# in_memory MIB NAME OPTIONS... : record with so much of it.
+in_memory() {
+	local limit=$memory/memory.max
+	[ -e "$limit" ] || limit=$memory/memory.limit_in_bytes
+	echo "$1M" >"$limit"
+	shift
+	(echo "$BASHPID" >"$memory/cgroup.procs" && record "$@")
+}
+if [ "$(id -u)" = 0 ] && memory=$(memory_cgroup); then
+	trap 'wait_for rmdir "$memory"; cleanup' EXIT
+	check memory-command in_memory 60 memory-command -- "$PROGRAMS/crowd" 1
+	check memory-command-whole json memory-command 'total > 500 and v["stacks"]["whole"] > 0.99 * total'
+	"$PROGRAMS/crowd" 60 &
+	started $!
+	check memory-machine in_memory 140 memory-machine -a -d 5
+	check memory-machine-stacks has memory-machine 'main;crowd_work;burn'
+	status=0
+	in_memory 60 memory-refused -a -d 5 || status=$?
+	check memory-refused [ $status = 1 ]
+	check memory-refused-reason grep -q 'the memory cgroup has [0-9]* MiB left, this recording needs 128 (hint: raise memory.max' "$TMP/memory-refused.err"
+	wait_for rmdir "$memory"
+	trap cleanup EXIT
+else
+	skip memory "no memory cgroup can be made here"
 fi
 
 # An ordinary user whose /proc shows own processes only.
