@@ -8,6 +8,7 @@
 #include "trace/writer.h"
 #include "perf/perfdata/perfdata.h"
 #include "session/pipeline/emit.h"
+#include "session/pipeline/reader.h"
 
 enum {
 	IMPORT_PROCESSES = 65536,
@@ -26,18 +27,17 @@ enum import_kind {
 	IMPORT_ADDRESSES, /* the instruction pointer only */
 };
 
-/* A sample that waits for its group; its pointers lead into a block of the file. */
-struct import_sample {
-	struct entry entry;
-	uint32_t block;
+/* Of a sample that waits, what is not in its block of the file. */
+struct import_place {
 	uint64_t chain[2];	    /* IMPORT_ADDRESSES: a mark and the address */
 	uint64_t regs[IMPORT_REGS]; /* when the file has more registers than the engines take */
 };
 
+/* A run of the entry queue. */
 struct import_group {
+	uint64_t first;
 	size_t n;
 	int r; /* of the unwind */
-	struct import_sample samples[IMPORT_GROUP];
 	struct uw_result results[IMPORT_GROUP];
 	uint64_t frames[IMPORT_GROUP][UW_MAX_FRAMES];
 };
@@ -83,9 +83,8 @@ struct import {
 	struct emit *emit;
 	struct account account;
 	struct perf_counts counts;
-	struct table cpu_counts, throttled; /* cpu -> running sum of weights; -> since when */
-	struct table group_values;	    /* last counts of a group's members */
-	uint64_t first_time, last_time;	    /* of samples */
+	struct table group_values;	/* last counts of a group's members */
+	uint64_t first_time, last_time; /* of samples */
 	uint64_t cpu_at_start;
 
 	bool same_kernel;     /* of the running kernel: its vDSO is ours */
@@ -105,9 +104,17 @@ struct import {
 	} * ksymbols;
 	size_t n_ksymbols;
 
+	struct reader *reader;
+	struct perfdata_item first; /* read before the choice of the event; record NULL: taken */
+	int unreadable;		    /* < 0: why perfdata_next() failed */
+	struct waker awake;	    /* never sleeps: this thread empties the queue, too */
+	struct slot_queue entries;
+	struct import_place places[2 * IMPORT_GROUP]; /* of the slots of `entries` */
+	uint64_t grouped_entries;		      /* entries before are in a group, or gone */
+
 	struct import_group groups[2];
 	uint64_t groups_written;
-	size_t filling; /* the one that takes samples; the other waits for the thread, or is empty */
+	size_t filling; /* the next one; the other waits for the thread, or is empty */
 	struct import_unwind {
 		bool started;
 		pthread_t thread;
@@ -122,9 +129,17 @@ void import_note(struct import *im, const char *format, ...) _printf_(2, 3);
 /* import-file.c: sets the build id that the file has for the mapping's path, if it applies. */
 void import_file_id(struct import *im, struct record_event *mmap);
 
+/* import.c: the writer and the emitter, as the event wants them. */
+int import_start_trace(struct import *im, uint64_t first_time);
+
+/* import-records.c */
+struct record_source import_records(struct import *im);
+
 /* import-unwind.c */
+/* Samples that wait for the next group. */
+size_t import_filling(const struct import *im);
 void import_unwind_start(struct import *im);
-/* Hands the filled group to the thread and writes the one before. */
+/* Hands these to the thread and writes the one before. */
 int import_flush(struct import *im);
 /* Unwinds and writes all waiting samples. */
 int import_drain(struct import *im);

@@ -143,9 +143,9 @@ static void check_map_age(struct import *im, struct uw_module *module)
 	im->late_maps++;
 }
 
-static int load(struct import *im, struct uw_module *module, const struct process *process)
+static int load(struct import *im, struct uw_module *module, struct process *process)
 {
-	const struct load_request request = loader_module_request(process, module);
+	int r;
 
 	uw_engine_renew(im->engine, module);
 	check_map_age(im, module);
@@ -157,10 +157,8 @@ static int load(struct import *im, struct uw_module *module, const struct proces
 		uw_module_set_unreadable(module);
 		return 0;
 	}
-	(void)uw_module_ref(module);
-	if (!loader_ask(im->loader, &request))
-		(void)uw_module_unref(module);
-	return serve(im);
+	r = reader_want_module(im->reader, process, module);
+	return r < 0 ? trace(r) : serve(im);
 }
 
 /* The result without a user part: complete if there are kernel frames, else no stack. */
@@ -176,12 +174,17 @@ static struct uw_result result_of_kernel(const struct entry *e, uint64_t *frames
 	};
 }
 
+static struct entry *entry_at(const struct import *im, const struct import_group *g, size_t i)
+{
+	return slot_queue_at(&im->entries, g->first + i);
+}
+
 static int unwind_group(const struct import *im, struct import_group *g)
 {
 	struct entry *entries[IMPORT_GROUP];
 
 	for (size_t i = 0; i < g->n; i++) {
-		entries[i] = &g->samples[i].entry;
+		entries[i] = entry_at(im, g, i);
 		g->results[i] = result_of_kernel(entries[i], g->frames[i]);
 	}
 	return entries_unwind(im->engine, im->engine_kind, entries, g->n, g->results);
@@ -191,7 +194,7 @@ static int unwind_group(const struct import *im, struct import_group *g)
  * finds that it cannot be loaded; a stack has at most UW_MAX_FRAMES. */
 static int unwind_waiting(struct import *im, struct import_group *g, size_t i)
 {
-	struct entry *e = &g->samples[i].entry;
+	struct entry *e = entry_at(im, g, i);
 	int r = 0;
 
 	for (size_t passes = 1;
@@ -297,19 +300,21 @@ static int write_group(struct import *im, struct import_group *g, int r)
 {
 	for (size_t i = 0; i < g->n; i++) {
 		const struct uw_result *result = &g->results[i];
+		const struct entry *e = entry_at(im, g, i);
 		bool waits = r == -ENOMEM || result->outcome == UW_PENDING;
 		int w;
 
-		outcome_fill(im->outcome, &g->samples[i].entry, waits ? NULL : result,
+		reader_answered(im->reader, &e->info);
+		outcome_fill(im->outcome, e, waits ? NULL : result,
 			     waits ? SKIP_MODULE_TIMEOUT : SKIP_NONE);
 		import_kernel_frames(im, im->outcome);
 		w = emit_outcome(im->emit, im->outcome);
 		r = r < 0 ? r : w;
 		if (r >= 0)
 			r = name(im);
-		perfdata_put(im->file, g->samples[i].block);
 	}
-	g->n = 0;
+	slot_queue_pop(&im->entries, g->n);
+	reader_reclaim(im->reader);
 	if (r >= 0 && im->emit && emit_is_full(im->emit)) {
 		r = look_up_lines(im);
 		emit_renew(im->emit);
@@ -319,14 +324,22 @@ static int write_group(struct import *im, struct import_group *g, int r)
 	return r < 0 ? trace(r) : 0;
 }
 
+size_t import_filling(const struct import *im)
+{
+	return im->entries.filled - im->grouped_entries;
+}
+
 int import_flush(struct import *im)
 {
-	struct import_group *ready, *full = &im->groups[im->filling];
+	struct import_group *ready, *next = &im->groups[im->filling];
 	int r = 0;
 
 	ready = take_back(im, &r);
-	if (full->n) {
-		give(im, full);
+	next->first = im->grouped_entries;
+	next->n = import_filling(im);
+	im->grouped_entries += next->n;
+	if (next->n) {
+		give(im, next);
 		im->filling = !im->filling;
 	}
 	return ready ? write_group(im, ready, r) : 0;
@@ -336,7 +349,7 @@ int import_drain(struct import *im)
 {
 	int r = 0;
 
-	while (r >= 0 && (im->groups[im->filling].n || im->unwind.group))
+	while (r >= 0 && (import_filling(im) || im->unwind.group))
 		r = import_flush(im);
 	return r < 0 ? trace(r) : 0;
 }
@@ -369,14 +382,6 @@ int import_keep_small(struct import *im)
 	return r < 0 ? trace(r) : 0;
 }
 
-static void forget(struct import_group *g)
-{
-	for (size_t i = 0; i < g->n; i++) {
-		(void)uw_space_unref(g->samples[i].entry.info.space);
-		(void)process_unref(g->samples[i].entry.info.process);
-	}
-}
-
 void import_unwind_deinit(struct import *im)
 {
 	if (im->unwind.started) {
@@ -388,6 +393,4 @@ void import_unwind_deinit(struct import *im)
 		(void)sem_destroy(&im->unwind.given);
 		(void)sem_destroy(&im->unwind.done);
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(im->groups); i++)
-		forget(&im->groups[i]);
 }

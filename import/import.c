@@ -1,5 +1,5 @@
-/* import.c - see import.h: the choice of the event, samples and other records, the end.  Stacks are
- * unwound and written by import-unwind.c; import-file.c matches build ids with mappings;
+/* import.c - see import.h: the choice of the event, the begin and the end of the trace.  The records come from
+ * import-records.c; stacks are unwound and written by import-unwind.c; import-file.c matches build ids with mappings;
  * import-kernel.c finds the kernel's names. */
 #include <errno.h>
 #include <limits.h>
@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "import/import-private.h"
 #include "import/import.h"
-#include "session/pipeline/sideband.h"
 #include "session/statistics.h"
 
 /* Given as the folder of /proc: has no entries, so no process of today is read. */
@@ -160,6 +159,37 @@ static void choose_interval(struct import *im)
 		result->period = 1;
 }
 
+static int lost_records(void *arg, uint32_t cpu, uint64_t records, uint64_t time)
+{
+	struct import *im = arg;
+
+	return im->writer ? writer_lost(im->writer, cpu, records, time) : 0;
+}
+
+static int make_reader(struct import *im)
+{
+	const struct reader_options options = {
+		.idle = im->options.idle,
+		.frames = FRAMES_USER | FRAMES_KERNEL,
+		.by_callchain = im->kind != IMPORT_STACKS,
+		.chains_unchecked = im->kind != IMPORT_CHAINS,
+		.arch = im->arch,
+		.clock = CLOCK_MONOTONIC,
+	};
+	const struct reader_context context = {
+		.records = import_records(im),
+		.processes = im->processes,
+		.loader = im->loader,
+		.entries = &im->entries,
+		.unwinder = &im->awake,
+		.account = &im->account,
+		.lost = lost_records,
+		.arg = im,
+	};
+
+	return reader_new(&options, &context, &im->reader);
+}
+
 /* Chooses the event, and what is made of its samples.  -EINVAL with *error. */
 static int choose_event(struct import *im, char *error, size_t error_size)
 {
@@ -196,6 +226,9 @@ static int choose_event(struct import *im, char *error, size_t error_size)
 		(void)snprintf(error, error_size, "cannot be unwound: %s", strerror(-r));
 		return trace(r);
 	}
+	r = make_reader(im);
+	if (r < 0)
+		return trace(r);
 	uw_engine_set(im->engine,
 		      &(struct uw_settings){.fallback = im->engine_kind == UW_ENGINE_NATIVE});
 	import_unwind_start(im);
@@ -249,8 +282,7 @@ static void fill_past(struct import *im, uint64_t first_time)
 		im->past.wall_clock = info->wall_clock_ns + (first_time - info->wall_clock_at);
 }
 
-/* The writer and the emitter, as the event wants them. */
-static int start_trace(struct import *im, uint64_t first_time)
+int import_start_trace(struct import *im, uint64_t first_time)
 {
 	struct writer_options wo = {
 		.leader = writer_event_of(im->event),
@@ -285,413 +317,27 @@ static int start_trace(struct import *im, uint64_t first_time)
 	return r < 0 ? trace(r) : 0;
 }
 
-/* ---- lines ---- */
-
-/* A sample of an event that is not imported. */
-static void leave_out(struct import *im, uint32_t event)
-{
-	im->account.received++;
-	im->account.skipped[SKIP_NOT_IN_SCOPE]++;
-	im->others[event]++;
-}
-
-/* ---- groups of events: `perf record -e '{a,b}:S'` ----
- *
- * Only the leader has samples; each contains the counts of all members at that time.  As in `perf
- * script`, a member with a count that has grown since the leader's previous sample gets a sample too, with
- * the leader's stack and the growth as its weight.
- *
- * An id belongs to an event on one CPU or of one task, so the last count is kept by id.  Where
- * children inherited the event (Linux 6.12) all have its id and count separately: the last count is
- * kept by id and thread. */
-
-enum { VALUE, ID }; /* words of a member */
-
-static uint64_t stream_of(const struct import *im, const struct perfdata_item *item,
-			  const struct record_sample *sample, uint64_t id)
-{
-	const struct perfdata_event *leader = &perfdata_info(im->file)->events[item->event];
-
-	return leader->attr.inherit ? id << 32 ^ sample->tid : id;
-}
-
-/* A value that fell is damaged or out of order: the highest one counts.  -E2BIG: no recording has so
- * many threads. */
-static int grow(struct table *values, uint64_t stream, uint64_t value, uint64_t *ret_by)
-{
-	uint64_t last = 0;
-
-	*ret_by = 0;
-	if (!table_get(values, stream, &last) && values->n_used >= PERFDATA_MAX_IDS)
-		return fail(-E2BIG);
-	if (value <= last)
-		return 0;
-	*ret_by = value - last;
-	return table_put(values, stream, value);
-}
-
-/* By how much the event that is imported grew since the sample before, where it is another one of
- * the group; what the others grew by is counted as left out. */
-static int take_members(struct import *im, const struct perfdata_item *item,
-			const struct record_sample *sample, uint64_t *ret_weight)
-{
-	const uint64_t format = item->layout->read_format;
-	const size_t words = format & PERFWIND_FORMAT_LOST ? 3 : 2; /* value id [lost] */
-	const uint64_t n = format & PERF_FORMAT_ID ? sample->n_group : 0;
-	bool strange = n < sample->n_group;
-
-	*ret_weight = 0;
-	for (uint64_t i = 0; i < n; i++) {
-		const uint64_t *member = sample->group + i * words;
-		uint32_t event;
-		uint64_t by;
-		int r;
-
-		if (!perfdata_event_of_id(im->file, member[ID], &event)) {
-			strange = true;
-			continue;
-		}
-		if (event == item->event)
-			continue; /* it has the sample itself */
-		r = grow(&im->group_values, stream_of(im, item, sample, member[ID]), member[VALUE],
-			 &by);
-		if (r < 0 && r != -E2BIG)
-			return trace(r);
-		strange |= r < 0;
-		if (by && event == im->event_index)
-			*ret_weight += by;
-		else if (by)
-			leave_out(im, event);
-	}
-	im->grouped += strange;
-	return 0;
-}
-
-/* ---- samples: into groups, and out of them ---- */
-
-/* The mappings of that time are known from records, or not at all. */
-static int process_of(struct import *im, uint32_t pid, struct process **ret_process)
-{
-	struct process *process = process_get(im->processes, pid);
-
-	if (!process)
-		return fail(-ENOMEM);
-	process->maps_state = PROCESS_MAPS_KNOWN;
-	process->maps_read_at = 1;
-	*ret_process = process;
-	return 0;
-}
-
-/* The CPU's count up to this sample, inclusive. */
-static int add_weight(struct import *im, uint32_t cpu, uint64_t weight, uint64_t *ret_sum)
-{
-	uint64_t sum = 0;
-
-	(void)table_get(&im->cpu_counts, cpu, &sum);
-	*ret_sum = sum + weight;
-	return table_put(&im->cpu_counts, cpu, *ret_sum);
-}
-
-/* An address in the page at 0, where nothing is mapped: memory found by a register that was not
- * recorded is in no stack and in no module. */
-enum { REG_UNKNOWN = 1 };
-
-/* The registers that the engines take, out of those recorded. */
-static const uint64_t *choose_regs(struct import_sample *to, const uint64_t *regs, uint64_t has,
-				   uint64_t wanted)
-{
-	size_t n = 0, at = 0;
-
-	if (has == wanted || !regs)
-		return regs;
-	for (unsigned bit = 0; bit < IMPORT_REGS; bit++) {
-		bool there = has >> bit & 1;
-
-		if (wanted >> bit & 1)
-			to->regs[n++] = there ? regs[at] : REG_UNKNOWN;
-		at += there;
-	}
-	return to->regs;
-}
-
-static bool is_guest(const struct record_sample *s)
-{
-	return s->cpu_mode == PERF_RECORD_MISC_GUEST_KERNEL ||
-	       s->cpu_mode == PERF_RECORD_MISC_GUEST_USER;
-}
-
-/* One address as a callchain. */
-static void chain_of_address(struct import_sample *to, const struct record_sample *s)
-{
-	to->chain[0] = s->cpu_mode == PERF_RECORD_MISC_KERNEL ? CHAIN_KERNEL : CHAIN_USER;
-	to->chain[1] = s->ip;
-	to->entry.chain = to->chain;
-	to->entry.n_chain = 2;
-}
-
-static bool has_user_part(const struct import *im, const struct entry *e)
-{
-	uint32_t n;
-
-	if (im->kind != IMPORT_STACKS)
-		return entry_chain_part(e, CHAIN_USER, &n) && n;
-	return entry_has_user_copy(e);
-}
-
-/* The address is in no callchain: perf recorded none, or none for user code, which is in the copy. */
-static bool lacks_address(const struct import *im, const struct record_sample *s)
-{
-	return im->kind == IMPORT_ADDRESSES ||
-	       (!s->n_chain &&
-		(im->kind == IMPORT_CHAINS || s->cpu_mode == PERF_RECORD_MISC_KERNEL));
-}
-
-/* The addresses are a virtual machine guest's: the host has other code there. */
-static void drop_stack(struct import *im, struct entry *e)
-{
-	im->guests++;
-	e->regs = NULL;
-	e->stack_full = false;
-	e->info.stack_len = 0;
-	e->n_chain = 0;
-}
-
-static int fill(struct import *im, struct import_sample *to, const struct record_sample *s,
-		uint64_t regs_mask, struct process *process)
-{
-	struct entry *e = &to->entry;
-	int r;
-
-	entry_of_sample(s, im->arch, e);
-	e->regs = choose_regs(to, e->regs, regs_mask, uw_arch_regs_mask(im->arch));
-	if (is_guest(s))
-		drop_stack(im, e);
-	else if (lacks_address(im, s))
-		chain_of_address(to, s);
-	e->user_state = has_user_part(im, e);
-	e->check_chain = im->kind == IMPORT_CHAINS;
-	r = add_weight(im, s->cpu, s->period, &e->info.count);
-	if (r >= 0 && e->user_state)
-		r = process_space(im->processes, process, &e->info.space);
-	if (r < 0)
-		return trace(r);
-	if (e->info.space)
-		(void)uw_space_ref(e->info.space);
-	e->info.process = process_ref(process);
-	return 0;
-}
-
-/* The time of the first sample goes into the head of the trace. */
-static int first_sample(struct import *im, uint64_t time)
-{
-	int r = im->emit ? 0 : start_trace(im, time);
-
-	im->first_time = im->first_time ? im->first_time : time;
-	im->last_time = max_u64(im->last_time, time);
-	return r;
-}
-
-static int take_group(struct import *im, const struct perfdata_item *item,
-		      struct record_sample *sample)
-{
-	uint64_t weight = 0;
-	int r = take_members(im, item, sample, &weight);
-
-	if (item->event != im->event_index)
-		sample->period = weight;
-	return r < 0 ? trace(r) : 0;
-}
-
-/* The sample has the counts of all its group (:S). */
-static bool is_grouped(const struct record_layout *layout)
-{
-	return layout->sample_type & PERF_SAMPLE_READ && layout->read_format & PERF_FORMAT_GROUP;
-}
-
-/* False: the sample is not imported, and has been counted.  A sample of a group's leader is also one of
- * each member with a count that grew, even if the leader itself is not imported. */
-static int is_wanted(struct import *im, const struct perfdata_item *item,
-		     struct record_sample *ret_sample)
-{
-	const bool own = item->event == im->event_index, grouped = is_grouped(item->layout);
-
-	if (!own)
-		leave_out(im, item->event);
-	if (!own && !grouped)
-		return false;
-	if (record_parse_sample(item->layout, item->record, ret_sample) < 0 ||
-	    ret_sample->cpu >= IMPORT_CPUS) {
-		im->bad++;
-		return false;
-	}
-	if (grouped) {
-		int r = take_group(im, item, ret_sample);
-
-		if (r < 0)
-			return trace(r);
-	}
-	if (!own && !ret_sample->period)
-		return false;
-	if (ret_sample->pid)
-		return true;
-	im->account.idle_weight += ret_sample->period;
-	im->account.idle += !im->options.idle;
-	return im->options.idle;
-}
-
-/* Takes over the record's block. */
-static int take_sample(struct import *im, const struct perfdata_item *item)
-{
-	struct import_group *g = &im->groups[im->filling];
-	struct import_sample *to = &g->samples[g->n];
-	struct record_sample s;
-	struct process *process = NULL;
-	int r;
-
-	r = is_wanted(im, item, &s);
-	if (r <= 0) {
-		perfdata_put(im->file, item->block);
-		return r < 0 ? trace(r) : 0;
-	}
-	to->block = item->block;
-	r = first_sample(im, s.time);
-	if (r >= 0)
-		r = process_of(im, s.pid, &process);
-	if (r >= 0)
-		r = fill(im, to, &s, item->layout->regs_mask, process);
-	if (r < 0)
-		return trace(r);
-	im->account.received++;
-	im->account.queued++;
-	g->n++;
-	return g->n == IMPORT_GROUP ? import_flush(im) : 0;
-}
-
-/* ---- records ---- */
-
-static int take_lost(struct import *im, const struct perfdata_item *item,
-		     const struct record_event *e)
-{
-	if (e->type == PERFWIND_RECORD_LOST_SAMPLES) {
-		im->counts.lost_exact = true;
-		if (item->event == im->event_index)
-			im->counts.lost_samples += e->lost.count;
-		return 0;
-	}
-	im->account.lost_records += e->lost.count;
-	return im->writer ? writer_lost(im->writer, e->cpu, e->lost.count, item->time) : 0;
-}
-
-static int take_throttle(struct import *im, const struct record_event *e)
-{
-	uint64_t since;
-
-	if (e->cpu >= IMPORT_CPUS) {
-		im->bad++;
-		return 0;
-	}
-	if (e->throttle.on)
-		return table_put(&im->throttled, e->cpu, e->time);
-	if (table_get(&im->throttled, e->cpu, &since) && e->time > since)
-		im->account.throttled_ns += e->time - since;
-	(void)table_remove(&im->throttled, e->cpu);
-	return 0;
-}
-
-/* The mappings of a process come from records only. */
-static int apply(struct import *im, const struct record_event *e)
-{
-	struct process *process;
-	int r = sideband_apply(im->processes, e);
-
-	process = process_find(im->processes, e->pid);
-	if (process) {
-		process->maps_state = PROCESS_MAPS_KNOWN;
-		process->maps_read_at = 1;
-	}
-	return r < 0 ? trace(r) : 0;
-}
-
-/* The emitter remembers the last two names of a thread: before a third one, samples that wait are written. */
-static int drain_before_comm(struct import *im, const struct record_event *e)
-{
-	const struct process *process = process_find(im->processes, e->pid);
-	const struct process_thread *thread =
-		process ? table_pointer(&process->threads, e->tid) : NULL;
-
-	return thread && thread->renamed_at >= im->first_time ? import_drain(im) : 0;
-}
-
-static int take_event(struct import *im, const struct perfdata_item *item)
-{
-	struct record_event e;
-	int r = record_parse_event(item->layout, item->record, &e);
-
-	im->bad += r < 0;
-	if (r != 0)
-		return 0;
-	switch (e.type) {
-	case PERF_RECORD_MMAP:
-	case PERF_RECORD_MMAP2:
-		if (strlen(e.mmap.path) >= PATH_MAX) { /* none of the kernel's */
-			im->bad++;
-			return 0;
-		}
-		if (e.pid == UINT32_MAX)
-			import_kernel_mmap(im, &e);
-		else
-			import_file_id(im, &e);
-		return apply(im, &e);
-	case PERF_RECORD_LOST:
-	case PERFWIND_RECORD_LOST_SAMPLES:
-		return take_lost(im, item, &e);
-	case PERF_RECORD_THROTTLE:
-	case PERF_RECORD_UNTHROTTLE:
-		return take_throttle(im, &e);
-	case PERFWIND_RECORD_KSYMBOL:
-		r = import_drain(im); /* earlier samples use the earlier names */
-		return r < 0 ? trace(r) : import_kernel_ksymbol(im, &e);
-	case PERF_RECORD_COMM:
-		r = e.comm.exec ? 0 : drain_before_comm(im, &e);
-		return r < 0 ? trace(r) : apply(im, &e);
-	default:
-		return apply(im, &e);
-	}
-}
-
-static int take_record(struct import *im, const struct perfdata_item *item)
-{
-	int r;
-
-	if (item->record->type == PERF_RECORD_SAMPLE) {
-		r = take_sample(im, item);
-	} else {
-		r = take_event(im, item);
-		perfdata_put(im->file, item->block);
-	}
-	return r < 0 ? trace(r) : import_keep_small(im);
-}
+/* ---- the records ---- */
 
 static int take_all(struct import *im, char *error, size_t error_size)
 {
-	struct perfdata_item item;
-	int r;
+	int r = perfdata_next(im->file, &im->first);
+	bool more;
 
-	while ((r = perfdata_next(im->file, &item)) == 0) {
-		if (!im->event) {
-			r = choose_event(im, error, error_size);
-			if (r < 0)
-				return trace(r);
-		}
-		r = take_record(im, &item);
-		if (r < 0)
-			return trace(r);
+	if (r >= 0) {
+		bool none = r == PERFDATA_END;
+
+		r = choose_event(im, error, error_size);
+		if (r < 0 || none)
+			return r < 0 ? trace(r) : 0;
+		r = reader_round(im->reader, &more);
+	} else {
+		im->unreadable = r;
 	}
-	if (r < 0) {
-		(void)snprintf(error, error_size, "cannot be read: %s", strerror(-r));
-		return trace(r);
-	}
-	r = import_drain(im);
+	if (im->unreadable)
+		(void)snprintf(error, error_size, "cannot be read: %s", strerror(-im->unreadable));
+	if (r >= 0)
+		r = import_drain(im);
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -845,7 +491,7 @@ static int finish(struct import *im)
 {
 	const struct session_summary *summary = &im->result->summary;
 	struct stats stats = {0};
-	int r = im->emit ? 0 : start_trace(im, 0);
+	int r = im->emit ? 0 : import_start_trace(im, 0);
 
 	if (r >= 0)
 		r = import_look_up_rest(im);
@@ -885,6 +531,8 @@ static int make(struct import *im)
 	if (!im->outcome)
 		r = -ENOMEM;
 	if (r >= 0)
+		r = slot_queue_init(&im->entries, ARRAY_SIZE(im->places), sizeof(struct entry));
+	if (r >= 0)
 		r = process_table_new(im->modules, IMPORT_PROCESSES, &im->processes);
 	if (r >= 0)
 		r = loader_new_inline(NO_PROC, &im->loader);
@@ -896,6 +544,7 @@ static int make(struct import *im)
 static void import_free(struct import *im)
 {
 	import_unwind_deinit(im);
+	(void)reader_free(im->reader);
 	import_kernel_deinit(im);
 	(void)loader_free(im->loader);
 	(void)emit_free(im->emit);
@@ -904,9 +553,8 @@ static void import_free(struct import *im)
 	(void)process_table_free(im->processes);
 	(void)uw_modules_free(im->modules);
 	(void)perfdata_free(im->file);
-	table_deinit(&im->cpu_counts);
+	slot_queue_deinit(&im->entries);
 	table_deinit(&im->group_values);
-	table_deinit(&im->throttled);
 	table_deinit(&im->paths);
 	table_deinit(&im->replaced);
 	free(im->path_files);
@@ -925,8 +573,6 @@ static int run(struct import *im, int fd, char *error, size_t error_size)
 	r = make(im);
 	if (r >= 0)
 		r = take_all(im, error, error_size);
-	if (r >= 0 && !im->event)
-		r = choose_event(im, error, error_size);
 	if (r >= 0)
 		r = finish(im);
 	if (r < 0)

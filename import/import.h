@@ -1,12 +1,14 @@
 /* import.h - a trace from a file of `perf record`.  Thread: main, one that unwinds (import-unwind.c)
  * and one that reads the kernel's names; perfdata.h reads ahead with one more.
  *
- *   perf.data ──► process table ──► entries, 128 at a time ──► engine ──► emit ──► sink
- *                                        ▲                       │
- *                                        └──── loader, inline ◄──┘ a module that is not loaded
+ *   perf.data ──► import-records ──► reader ──► entries, 128 at a time ──► engine ──► emit ──► sink
+ *                                                        ▲                    │
+ *                                                        └─ loader, inline ◄──┘ a module that is not loaded
  *
- * Process table, engine, loader and emitter are those of a recording.  Groups begin and end at the
- * same place in the file each time, so the same file gives the same bytes.  Entries point into the
+ * All but the stage that unwinds is a recording's; the file is the reader's source of records.
+ * A recording parks a sample until its module is loaded, and writes it late, by the clock.  Here
+ * samples wait in place, and groups begin and end at the same place in the file each time: the same
+ * file gives the same bytes.  Entries point into the
  * blocks that the file was read into.  /proc/PID is not read: a pid in the file may be another
  * process today. */
 #pragma once

@@ -678,12 +678,13 @@ uint64_t session_in_flight(const struct session *s)
 
 /* ---- construction ---- */
 
-static void lost_seen(void *arg, uint32_t cpu, uint64_t records, uint64_t time)
+static int lost_seen(void *arg, uint32_t cpu, uint64_t records, uint64_t time)
 {
 	struct session *s = arg;
 
 	(void)time;
 	(void)writer_lost(s->writer, cpu, records, clock_ns(CLOCK_BOOTTIME));
+	return 0;
 }
 
 static int skipped(void *arg, const struct sample_info *info, enum skip_reason why)

@@ -1,7 +1,7 @@
 /* reader.c - from rings to entries (reader.h).
  *
  * The unwinder pops entries in order.  Main then walks the popped slots and hands each record to
- * merge_put(), which moves the tail of a ring past all records that came back without a gap.  When
+ * the source's put(), which moves the tail of a ring past all records that came back without a gap.  When
  * more than a quarter of a ring is held, new samples are copied into main's park and their records
  * released at once, so that a slow moment of the unwinder does not stop the kernel.
  *
@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "session/pipeline/adopt.h"
+#include "session/pipeline/cpu-counts.h"
 #include "session/pipeline/deep-entry.h"
 #include "session/pipeline/python-entry.h"
 #include "session/pipeline/scope.h"
@@ -26,23 +27,17 @@
 
 enum { SCANS_IN_FLIGHT = 8, SCAN_LOOKS = 64, QUERIES_IN_FLIGHT = 64 };
 
-struct cpu_state {
-	uint64_t count;	       /* running sum of weights */
-	uint64_t lost;	       /* samples, by LOST records */
-	uint64_t throttled_at; /* 0: not throttled */
-};
-
 struct reader {
 	struct reader_options options;
 	struct reader_context c;
 	struct scope scope;
-	struct merge *merge;
+	struct record_source records;
 	struct park copies;
-	struct cpu_state *cpus; /* by ring */
+	struct cpu_counts counts;
 	size_t n_rings;
-	uint64_t rounds;	   /* begun */
-	uint64_t reclaimed;	   /* position in the entry queue */
-	struct merge_item waiting; /* taken from the merge while the queue was full */
+	uint64_t rounds;	    /* begun */
+	uint64_t reclaimed;	    /* position in the entry queue */
+	struct record_item waiting; /* taken from the source while the queue was full */
 	bool has_waiting;
 	struct table pids;     /* pid -> 1, with options.only_pids */
 	struct entry *control; /* control entries that found the queue full */
@@ -54,6 +49,16 @@ struct reader {
 };
 
 /* ---- the entry queue ---- */
+
+static void put_record(const struct reader *rd, uint32_t ring, uint64_t position)
+{
+	rd->records.put(rd->records.arg, ring, position);
+}
+
+static void put_item(const struct reader *rd, const struct record_item *item)
+{
+	put_record(rd, item->ring, item->position);
+}
 
 static void entry_done(struct reader *rd, struct entry *e)
 {
@@ -68,7 +73,7 @@ static void entry_done(struct reader *rd, struct entry *e)
 	if (e->block)
 		park_free(&rd->copies, e->block, entry_bytes(e));
 	else
-		merge_put(rd->merge, e->ring, e->position);
+		put_record(rd, e->ring, e->position);
 }
 
 /* Releases the records of entries that the unwinder has popped. */
@@ -468,19 +473,6 @@ static int leave(struct reader *rd, const struct record_event *e)
 	return r;
 }
 
-static void throttle(struct reader *rd, uint32_t ring, const struct record_event *e)
-{
-	struct cpu_state *cpu = &rd->cpus[ring];
-
-	if (e->throttle.on) {
-		cpu->throttled_at = e->time;
-	} else if (cpu->throttled_at) {
-		rd->c.account->throttled_ns +=
-			e->time > cpu->throttled_at ? e->time - cpu->throttled_at : 0;
-		cpu->throttled_at = 0;
-	}
-}
-
 static bool has_pid(const struct reader *rd, uint32_t pid)
 {
 	uint64_t v;
@@ -490,13 +482,7 @@ static bool has_pid(const struct reader *rd, uint32_t pid)
 
 uint64_t *reader_cpu_count(struct reader *rd, uint32_t cpu)
 {
-	size_t i = 2 * (size_t)cpu; /* all CPUs, as mostly */
-
-	if (i < rd->n_rings && perf_source_ring(rd->c.source, i)->cpu == cpu)
-		return &rd->cpus[i].count;
-	for (i = 0; i < rd->n_rings && perf_source_ring(rd->c.source, i)->cpu != cpu; i += 2)
-		;
-	return &rd->cpus[i < rd->n_rings ? i : 0].count;
+	return &rd->counts.cpus[ring_of_cpu(rd->c.source, cpu)].count;
 }
 
 static int wait_record(struct reader *rd, uint32_t ring, const struct record_event *e)
@@ -509,10 +495,35 @@ void reader_ask_stacks(struct reader *rd, uint64_t before)
 	wait_reader_ask(&rd->scope, before);
 }
 
-static int apply_event(struct reader *rd, uint32_t ring, bool sideband,
-		       const struct record_event *e)
+/* Of a process in a file no more is known than its records contain. */
+static void settle_process(const struct reader *rd, struct process *process)
+{
+	if (!process || rd->c.source)
+		return;
+	process->maps_state = PROCESS_MAPS_KNOWN;
+	process->maps_read_at = 1;
+	process->names_asked = true;
+}
+
+static int lost_record(struct reader *rd, const struct record_item *item)
+{
+	uint64_t n = item->event.lost.count;
+
+	if (item->from && item->from->sideband) {
+		rd->c.account->lost_sideband_records += n;
+		process_table_unsure(rd->c.processes);
+		return 0;
+	}
+	rd->c.account->lost_records += n;
+	rd->counts.cpus[item->ring].lost += n;
+	return rd->c.lost(rd->c.arg, item->cpu, n, item->event.time);
+}
+
+static int apply_event(struct reader *rd, const struct record_item *item)
 {
 	struct process_table *processes = rd->c.processes;
+	const struct record_event *e = &item->event;
+	const uint32_t ring = item->ring;
 	int r;
 
 	switch (e->type) {
@@ -528,26 +539,19 @@ static int apply_event(struct reader *rd, uint32_t ring, bool sideband,
 	case PERF_RECORD_SWITCH_CPU_WIDE:
 		return wait_record(rd, ring, e);
 	case PERF_RECORD_EXIT:
-		perf_source_forget_task(rd->c.source, (pid_t)e->tid);
+		if (rd->c.source)
+			perf_source_forget_task(rd->c.source, (pid_t)e->tid);
 		if (rd->c.exited)
 			rd->c.exited(rd->c.arg, e->pid, e->tid, e->time);
 		r = rd->c.waits ? waits_exit(rd->c.waits, e->tid, e->time) : 0;
 		return r < 0 ? trace(r) : leave(rd, e);
 	case PERF_RECORD_LOST:
 	case PERFWIND_RECORD_LOST_SAMPLES:
-		if (sideband) {
-			rd->c.account->lost_sideband_records += e->lost.count;
-			process_table_unsure(processes);
-		} else {
-			rd->c.account->lost_records += e->lost.count;
-			rd->cpus[ring].lost += e->lost.count;
-			rd->c.lost(rd->c.arg, perf_source_ring(rd->c.source, ring)->cpu,
-				   e->lost.count, e->time);
-		}
-		return 0;
+		return lost_record(rd, item);
 	case PERF_RECORD_THROTTLE:
 	case PERF_RECORD_UNTHROTTLE:
-		throttle(rd, ring, e);
+		rd->c.account->throttled_ns +=
+			cpu_count_throttle(&rd->counts.cpus[ring], e->throttle.on, e->time);
 		return 0;
 	case PERFWIND_RECORD_KSYMBOL:
 		rd->c.ksymbol(rd->c.arg, e->ksymbol.start, e->ksymbol.len, e->ksymbol.name,
@@ -558,25 +562,20 @@ static int apply_event(struct reader *rd, uint32_t ring, bool sideband,
 	}
 }
 
-static int take_event(struct reader *rd, const struct merge_item *item)
+static int take_event(struct reader *rd, const struct record_item *item)
 {
-	const struct perf_ring *ring = perf_source_ring(rd->c.source, item->ring);
-	struct record_event event;
-	int r = record_parse_event(&ring->layout, item->record, &event);
+	int r = apply_event(rd, item);
 
-	if (r == RECORD_UNKNOWN) {
-		r = 0;
-	} else if (r == 0) {
-		r = apply_event(rd, item->ring, ring->sideband, &event);
-	}
-	merge_put(rd->merge, item->ring, item->position);
+	if (!rd->c.source)
+		settle_process(rd, process_find(rd->c.processes, item->event.pid));
+	put_item(rd, item);
 	return r < 0 ? trace(r) : 0;
 }
 
 /* ---- samples ---- */
 
 /* Copies the bytes of a sample out of a ring that fills up. */
-static void copy_out(struct reader *rd, struct entry *e, const struct merge_item *item)
+static void copy_out(struct reader *rd, struct entry *e, const struct record_item *item)
 {
 	e->block = park_alloc(&rd->copies, entry_bytes(e));
 	if (!e->block)
@@ -585,25 +584,29 @@ static void copy_out(struct reader *rd, struct entry *e, const struct merge_item
 	deep_entry_put(rd->c.deep, e);
 	python_entry_put(rd->c.python, e);
 	rd->c.account->copied++;
-	merge_put(rd->merge, item->ring, item->position);
+	put_item(rd, item);
 }
 
 static bool has_user_part(const struct reader *rd, const struct entry *e)
 {
+	uint32_t n;
+
 	if (!(rd->options.frames & FRAMES_USER))
 		return false;
-	return rd->options.by_callchain ? e->n_chain > 0 : entry_has_user_copy(e);
+	if (rd->options.by_callchain)
+		return entry_chain_part(e, CHAIN_USER, &n) && n;
+	return entry_has_user_copy(e);
 }
 
-static void fill_entry(const struct reader *rd, struct entry *e, const struct merge_item *item,
+static void fill_entry(const struct reader *rd, struct entry *e, const struct record_item *item,
 		       const struct record_sample *s, struct process *process)
 {
-	entry_of_sample(s, UW_ARCH_HOST, e);
+	entry_of_sample(s, rd->options.arch, e);
 	e->ring = item->ring;
 	e->position = item->position;
 	e->info.process = process;
-	e->info.count = rd->cpus[item->ring].count;
-	e->info.cpu = perf_source_ring(rd->c.source, item->ring)->cpu;
+	e->info.count = rd->counts.cpus[item->ring].count;
+	e->info.cpu = item->cpu;
 	e->info.n_followers = (uint8_t)(s->n_counts > 1 ? s->n_counts - 1 : 0);
 	for (uint32_t i = 1; i < s->n_counts && i < SAMPLE_MAX_COUNTS; i++)
 		e->info.followers[i - 1] = s->counts[i];
@@ -636,21 +639,21 @@ static int attach_space(struct reader *rd, struct entry *e, struct process *proc
 }
 
 /* A sample that is counted but not written to the trace. */
-static int count_only(struct reader *rd, const struct merge_item *item, uint64_t *counter)
+static int count_only(struct reader *rd, const struct record_item *item, uint64_t *counter)
 {
 	(*counter)++;
-	merge_put(rd->merge, item->ring, item->position);
+	put_item(rd, item);
 	return 0;
 }
 
-static int leave_out(struct reader *rd, const struct merge_item *item, enum skip_reason why)
+static int leave_out(struct reader *rd, const struct record_item *item, enum skip_reason why)
 {
 	rd->c.account->received++;
 	return count_only(rd, item, &rd->c.account->skipped[why]);
 }
 
 /* A sample that is written to the trace without a stack. */
-static int skip_sample(struct reader *rd, const struct merge_item *item,
+static int skip_sample(struct reader *rd, const struct record_item *item,
 		       const struct record_sample *s, struct process *process, enum skip_reason why)
 {
 	struct account *account = rd->c.account;
@@ -660,47 +663,49 @@ static int skip_sample(struct reader *rd, const struct merge_item *item,
 	account->received++;
 	account->skipped[why]++;
 	if (rd->c.skipped) {
-		rd->cpus[item->ring].count += s->period;
+		rd->counts.cpus[item->ring].count += s->period;
 		fill_entry(rd, &e, item, s, process);
 		r = rd->c.skipped(rd->c.arg, &e.info, why);
 	}
-	merge_put(rd->merge, item->ring, item->position);
+	put_item(rd, item);
 	return r < 0 ? trace(r) : 0;
 }
 
 enum { QUEUE_FULL = 1 };
 
 /* Sends a sample to the unwinder as @e, a free slot.  @wait: sample_info.wait; @user: with its user part. */
-static int send_sample(struct reader *rd, struct entry *e, const struct merge_item *item,
+static int send_sample(struct reader *rd, struct entry *e, const struct record_item *item,
 		       const struct record_sample *s, struct process *process, uint32_t wait,
 		       bool user)
 {
-	const struct perf_ring *ring = perf_source_ring(rd->c.source, item->ring);
+	const struct perf_ring *ring = item->from;
 	int r;
 
 	rd->c.account->received++;
 	rd->c.account->queued++;
-	rd->cpus[item->ring].count += s->period;
+	rd->counts.cpus[item->ring].count += s->period;
 	thin_sent(process);
 	fill_entry(rd, e, item, s, process_ref(process));
 	e->info.wait = wait;
-	e->undecided = user && scope_of(&rd->scope, process) == PROCESS_UNDECIDED;
+	e->undecided = user && ring && scope_of(&rd->scope, process) == PROCESS_UNDECIDED;
 	e->user_state = user && has_user_part(rd, e);
-	e->check_chain = true;
-	deep_entry_attach(rd->c.deep, s, e);
-	rd->c.account->deep += e->deep;
-	python_entry_attach(rd->c.python, e);
+	e->check_chain = !rd->options.chains_unchecked;
+	if (ring) {
+		deep_entry_attach(rd->c.deep, s, e);
+		rd->c.account->deep += e->deep;
+		python_entry_attach(rd->c.python, e);
+	}
 	rd->scope.enqueued_bytes += e->info.stack_len;
 	r = attach_space(rd, e, process);
 	if (r < 0)
 		return trace(r);
-	if (ring_held(ring->ring) > ring_size(ring->ring) / 4)
+	if (ring && ring_held(ring->ring) > ring_size(ring->ring) / 4)
 		copy_out(rd, e, item);
 	return 0;
 }
 
 /* A sample of the task that woke a thread which waits: of any process.  One that is not recorded has kernel frames and a name. */
-static int take_waker(struct reader *rd, const struct merge_item *item, struct record_sample *s)
+static int take_waker(struct reader *rd, const struct record_item *item, struct record_sample *s)
 {
 	struct process *process = process_get(rd->c.processes, s->pid);
 	struct entry *e;
@@ -710,7 +715,7 @@ static int take_waker(struct reader *rd, const struct merge_item *item, struct r
 		return fail(-ENOMEM);
 	user = !scope_skips_process(&rd->scope, process);
 	if (!wait_reader_wants_waker(&rd->scope, s)) {
-		merge_put(rd->merge, item->ring, item->position);
+		put_item(rd, item);
 		return 0;
 	}
 	e = entry_push(rd);
@@ -723,83 +728,101 @@ static int take_waker(struct reader *rd, const struct merge_item *item, struct r
 }
 
 /* Samples like this one that can be sent before the queue or the ring is full. */
-static uint64_t room_for(const struct reader *rd, const struct merge_item *item)
+static uint64_t room_for(const struct reader *rd, const struct record_item *item)
 {
-	const struct ring *ring = perf_source_ring(rd->c.source, item->ring)->ring;
 	uint64_t slots = rd->c.entries->mask + 1 - (rd->c.entries->filled - rd->reclaimed);
 
-	return min_u64(slots, (ring_size(ring) - ring_held(ring)) / item->record->size);
+	return min_u64(slots, ring_room_for(item));
 }
 
-static int take_sample(struct reader *rd, const struct merge_item *item)
+/* Have two events counted the sample? */
+static bool is_double(const struct reader *rd, const struct record_item *item)
 {
-	const struct perf_ring *ring = perf_source_ring(rd->c.source, item->ring);
+	const struct record_sample *s = &item->sample;
+
+	return perf_source_is_double(rd->c.source, item->ring, s->id, s->time) ||
+	       perf_source_is_inherited_double(rd->c.source, s->id, (pid_t)s->tid);
+}
+
+/* A sample of a ring that is not in scope, or is thinned, is put, and *ret_taken is false.  *weight: what it stands for. */
+static int choose_sample(struct reader *rd, struct record_item *item, struct process *process,
+			 uint64_t *weight, bool *ret_taken)
+{
+	struct record_sample *s = &item->sample;
+	enum skip_reason why = scope_skips_sample(&rd->scope, process, s);
+
+	*ret_taken = false;
+	if (why) {
+		if (rd->scope.c.waits) /* the time is in the records of switches */
+			s->period = 0;
+		return skip_sample(rd, item, s, process, why);
+	}
+	if (!wait_reader_wants(&rd->scope, s, process))
+		return leave_out(rd, item, SKIP_DOUBLE);
+	if (!thin_keeps(&rd->thin, process, room_for(rd, item), weight))
+		return leave_out(rd, item, SKIP_THINNED);
+	*ret_taken = true;
+	return 0;
+}
+
+static int take_sample(struct reader *rd, struct record_item *item)
+{
 	struct account *account = rd->c.account;
-	struct record_sample s;
-	enum skip_reason why;
+	struct record_sample *s = &item->sample;
+	uint64_t weight = s->period;
 	struct process *process;
 	struct entry *e;
 	uint32_t wait;
-	int r;
+	bool taken = true;
+	int r = 0;
 
-	r = record_parse_sample(&ring->layout, item->record, &s);
-	if (r < 0)
-		return trace(r);
-	if (perf_source_is_waker(rd->c.source, s.id))
-		return take_waker(rd, item, &s);
-	if (!s.pid)
-		account->idle_weight += s.period;
-	if (!s.pid && !rd->options.idle)
+	if (item->from && perf_source_is_waker(rd->c.source, s->id))
+		return take_waker(rd, item, s);
+	if (!s->pid)
+		account->idle_weight += s->period;
+	if (!s->pid && !rd->options.idle)
 		return count_only(rd, item, &account->idle);
-	if (!has_pid(rd, s.pid))
+	if (!has_pid(rd, s->pid))
 		return leave_out(rd, item, SKIP_NOT_IN_SCOPE);
-	if (perf_source_is_double(rd->c.source, item->ring, s.id, s.time) ||
-	    perf_source_is_inherited_double(rd->c.source, s.id, (pid_t)s.tid))
+	if (item->from && is_double(rd, item))
 		return leave_out(rd, item, SKIP_DOUBLE);
-	process = process_get(rd->c.processes, s.pid);
+	process = process_get(rd->c.processes, s->pid);
 	if (!process)
 		return fail(-ENOMEM);
-	why = scope_skips_sample(&rd->scope, process, &s);
-	if (why) {
-		s.period = rd->scope.c.waits
-				   ? 0
-				   : s.period; /* the time is in the records of switches */
-		return skip_sample(rd, item, &s, process, why);
-	}
-	if (!wait_reader_wants(&rd->scope, &s, process))
-		return leave_out(rd, item, SKIP_DOUBLE);
-	if (!thin_keeps(&rd->thin, process, room_for(rd, item), &s.period))
-		return leave_out(rd, item, SKIP_THINNED);
+	settle_process(rd, process);
+	if (item->from)
+		r = choose_sample(rd, item, process, &weight, &taken);
+	if (!taken)
+		return r < 0 ? trace(r) : 0;
 	e = entry_push(rd);
 	if (!e) {
-		thin_again(&rd->thin, process, s.period);
+		thin_again(&rd->thin, process, weight);
 		return QUEUE_FULL;
 	}
-	s.period = wait_reader_weigh(&rd->scope, &s, process, &wait);
-	return send_sample(rd, e, item, &s, process, wait, true);
+	s->period = weight;
+	s->period = wait_reader_weigh(&rd->scope, s, process, &wait);
+	return send_sample(rd, e, item, s, process, wait, true);
 }
 
 /* ---- rounds ---- */
 
-static int take_item(struct reader *rd, const struct merge_item *item)
+static int take_item(struct reader *rd, struct record_item *item)
 {
-	const struct perf_ring *ring = perf_source_ring(rd->c.source, item->ring);
 	int r;
 
-	if (item->record->type != PERF_RECORD_SAMPLE)
+	if (item->kind == RECORD_EVENT)
 		return take_event(rd, item);
-	if (!ring->sideband)
+	if (item->kind == RECORD_SAMPLE)
 		return take_sample(rd, item);
-	r = wait_reader_woken(&rd->scope, &ring->layout, item->record);
-	merge_put(rd->merge, item->ring, item->position);
+	r = wait_reader_woken(&rd->scope, &item->from->layout, item->record);
+	put_item(rd, item);
 	return r < 0 ? trace(r) : 0;
 }
 
-static void copy_raw(const struct reader *rd, const struct merge_item *item)
+static void copy_raw(const struct reader *rd, const struct record_item *item)
 {
 	if (rd->c.raw)
-		rd->c.raw(rd->c.arg, perf_source_ring(rd->c.source, item->ring)->sideband,
-			  item->record);
+		rd->c.raw(rd->c.arg, item->from->sideband, item->record);
 }
 
 int reader_round(struct reader *rd, bool *ret_more)
@@ -811,18 +834,22 @@ int reader_round(struct reader *rd, bool *ret_more)
 	reader_reclaim(rd);
 	if (!rd->has_waiting) {
 		rd->rounds++;
-		r = merge_begin(rd->merge, now);
+		r = rd->records.begin(rd->records.arg, now);
 		if (r < 0)
 			return trace(r);
 	}
 	for (;;) {
 		if (!rd->has_waiting) {
-			r = merge_next(rd->merge, &rd->waiting);
+			r = rd->records.next(rd->records.arg, &rd->waiting);
 			if (r < 0)
 				return trace(r);
-			if (r == MERGE_DONE)
+			if (r == RECORDS_DONE)
 				break;
 			copy_raw(rd, &rd->waiting);
+			if (rd->waiting.ring >= rd->counts.n)
+				r = cpu_counts_grow(&rd->counts, 2 * (size_t)rd->waiting.ring + 1);
+			if (r < 0)
+				return trace(r);
 		}
 		r = take_item(rd, &rd->waiting);
 		rd->has_waiting = r == QUEUE_FULL;
@@ -845,22 +872,9 @@ int reader_round(struct reader *rd, bool *ret_more)
 	return 0;
 }
 
-/* Is a ring about to lose samples? */
-static bool under_pressure(const struct reader *rd)
-{
-	for (size_t i = 0; i < rd->n_rings; i++) {
-		const struct perf_ring *ring = perf_source_ring(rd->c.source, i);
-
-		if (!ring->sideband &&
-		    ring_held(ring->ring) + ring_backlog(ring->ring) > ring_size(ring->ring) / 2)
-			return true;
-	}
-	return false;
-}
-
 void reader_thin(struct reader *rd, uint64_t allowed)
 {
-	thin_next(&rd->thin, allowed, under_pressure(rd));
+	thin_next(&rd->thin, allowed, rings_fill_up(rd->c.source));
 }
 
 void reader_owe(struct reader *rd, int64_t weight)
@@ -885,24 +899,20 @@ uint64_t reader_rounds(const struct reader *rd)
 
 void reader_release_all(struct reader *rd)
 {
-	merge_finish(rd->merge);
+	merge_finish(perf_source_merge(rd->c.source));
 }
 
 uint64_t reader_lost(const struct reader *rd, size_t index)
 {
-	return rd->cpus[index].lost;
+	return rd->counts.cpus[index].lost;
 }
 
 void reader_end_throttles(struct reader *rd)
 {
 	uint64_t now = clock_ns(rd->options.clock);
 
-	for (size_t i = 0; i < rd->n_rings; i++) {
-		uint64_t since = rd->cpus[i].throttled_at;
-
-		rd->c.account->throttled_ns += since && now > since ? now - since : 0;
-		rd->cpus[i].throttled_at = 0;
-	}
+	for (size_t i = 0; i < rd->counts.n; i++)
+		rd->c.account->throttled_ns += cpu_count_throttle(&rd->counts.cpus[i], false, now);
 }
 
 void reader_trim(struct reader *rd)
@@ -944,10 +954,13 @@ int reader_new(const struct reader_options *options, const struct reader_context
 				   .read_given = read_given,
 				   .reader = rd};
 	thin_init(&rd->thin);
-	rd->merge = perf_source_merge(context->source);
-	rd->n_rings = perf_source_n_rings(context->source);
-	rd->cpus = calloc(rd->n_rings ? rd->n_rings : 1, sizeof(*rd->cpus));
-	r = rd->cpus ? park_init(&rd->copies, options->copy_bytes) : -ENOMEM;
+	if (!rd->options.arch)
+		rd->options.arch = UW_ARCH_HOST;
+	rd->n_rings = context->source ? perf_source_n_rings(context->source) : 0;
+	rd->records = context->source ? ring_records(context->source) : context->records;
+	r = cpu_counts_grow(&rd->counts, max_u64(rd->n_rings, 1));
+	if (r >= 0 && context->source)
+		r = park_init(&rd->copies, options->copy_bytes);
 	for (size_t i = 0; i < options->n_only_pids && r >= 0; i++)
 		r = table_put(&rd->pids, options->only_pids[i], 1);
 	if (r < 0) {
@@ -985,7 +998,7 @@ struct reader *reader_free(struct reader *rd)
 	free(rd->control);
 	free(rd->scan);
 	(void)procfs_pids_free(rd->scan_from);
-	free(rd->cpus);
+	cpu_counts_deinit(&rd->counts);
 	free(rd);
 	return NULL;
 }

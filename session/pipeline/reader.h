@@ -1,25 +1,27 @@
-/* reader.h - from rings to entries: the first stage.  Thread: main.
+/* reader.h - from records to entries: the first stage.  Thread: main.
  *
- * A round takes the records of all rings in time order.  Sideband records change the process table
+ * A round takes the records of all rings, or of a file, in time order.  Sideband records change the process table
  * at once; a sample becomes an entry that points into the ring.  When the queue to the unwinder is
  * full the round stops and the records stay in the ring.  The kernel counts exactly the samples
  * that then find no room there. */
 #pragma once
 
 #include "base/queue.h"
-#include "perf/source.h"
 #include "session/consent/consent.h"
 #include "proc/process.h"
 #include "session/pipeline/account.h"
 #include "session/loader/loader.h"
 #include "session/pipeline/park.h"
+#include "session/pipeline/record-source.h"
 
 struct reader_options {
 	bool idle; /* keep pid 0 */
 	/* FRAMES_*.  Without FRAMES_KERNEL, samples without a user part are out of scope. */
 	unsigned frames;
-	bool by_callchain;  /* user frames from the kernel's callchain (engine fp) */
-	bool procmap_query; /* FEATURE_PROCMAP_QUERY */
+	bool by_callchain;     /* user frames from the kernel's callchain (engine fp) */
+	bool chains_unchecked; /* ... which is taken as it is */
+	enum uw_arch arch;     /* of the samples; 0: this machine's */
+	bool procmap_query;    /* FEATURE_PROCMAP_QUERY */
 	int clock;
 	/* CPU-wide events standing in for tasks: only these processes (and with `children` their
 	 * descendants). */
@@ -35,7 +37,8 @@ struct reader_options {
 
 /* All borrowed. */
 struct reader_context {
-	struct perf_source *source;
+	struct perf_source *source;   /* NULL: the records are from a file */
+	struct record_source records; /* then */
 	struct process_table *processes;
 	struct loader *loader;
 	struct slot_queue *entries;
@@ -44,7 +47,7 @@ struct reader_context {
 	struct deep *deep;	      /* copies of deep stacks; NULL: none */
 	struct python_stacks *python; /* copies of Python frames; NULL: none */
 	/* a LOST record, for the trace */
-	void (*lost)(void *arg, uint32_t cpu, uint64_t records, uint64_t time);
+	int (*lost)(void *arg, uint32_t cpu, uint64_t records, uint64_t time);
 	/* a skipped sample, for the trace; NULL: skipped samples are only counted */
 	int (*skipped)(void *arg, const struct sample_info *info, enum skip_reason why);
 	struct memory_guard *memory_guard; /* reads the memory of processes that consented */
