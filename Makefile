@@ -14,7 +14,7 @@ PKG_CONFIG ?= pkg-config
 NEEDED := libunwind-generic:libunwind-dev libdw:libdw-dev libelf:libelf-dev libprotobuf-c:libprotobuf-c-dev liblzma:liblzma-dev \
 	zlib:zlib1g-dev libseccomp:libseccomp-dev
 # libzstd: without it a compressed perf.data or debug section is refused with a clear line.
-# libdeflate: deflates in half of zlib's time; zlib stays for what has to be inflated.
+# libdeflate: half of zlib's time for packets and debug sections; zlib stays for streams.
 # libbpf and clang: without them stacks beyond the kernel's copy and interpreters are read after the sample, not at it.
 # capstone: without it `perfwind annotate` shows addresses and lines, no instructions.  It is loaded when it is needed (symbols/machine-code.c).
 OPTIONAL := libzstd libdeflate capstone libbpf

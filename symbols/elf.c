@@ -9,7 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#ifdef HAVE_LIBDEFLATE
+#include <libdeflate.h>
+#else
 #include <zlib.h>
+#endif
 #ifdef HAVE_ZSTD
 #include <zstd.h>
 #ifndef ELFCOMPRESS_ZSTD /* glibc before 2.37 */
@@ -31,6 +35,20 @@
 
 enum { GNU_HEADER = 12 };
 
+#ifdef HAVE_LIBDEFLATE
+static int inflate_all(const uint8_t *from, size_t from_len, uint8_t *to, size_t len)
+{
+	struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
+	enum libdeflate_result status;
+
+	if (!d)
+		return fail(-ENOMEM);
+	status = libdeflate_zlib_decompress(d, from, from_len, to, len,
+					    NULL); /* NULL: exactly @len */
+	libdeflate_free_decompressor(d);
+	return status == LIBDEFLATE_SUCCESS ? 0 : fail(-EBADMSG);
+}
+#else
 static int inflate_all(const uint8_t *from, size_t from_len, uint8_t *to, size_t len)
 {
 	uLongf done = len;
@@ -40,6 +58,7 @@ static int inflate_all(const uint8_t *from, size_t from_len, uint8_t *to, size_t
 		return fail(-ENOMEM);
 	return status == Z_OK && done == len ? 0 : fail(-EBADMSG);
 }
+#endif
 
 #ifdef HAVE_ZSTD
 static int unpack_zstd(const uint8_t *from, size_t from_len, uint8_t *to, size_t len)

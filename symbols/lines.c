@@ -24,12 +24,14 @@
 
 /* Within the 256 MiB that the process may use, with room for the rest. */
 #define DEBUG_BYTES_MAX (144ull << 20)
-enum { NAME_BYTES = 2048, SYMBOLS_BYTES_MAX = 1 << 20, ROWS_MAX = 1 << 16 };
+enum { UNPACKED_MAX = 16, NAME_BYTES = 2048, SYMBOLS_BYTES_MAX = 1 << 20, ROWS_MAX = 1 << 16 };
 
 struct dwarf_file {
 	int fd;
 	Elf *elf;
 	Dwarf *dwarf;
+	uint8_t *unpacked[UNPACKED_MAX]; /* contents of sections, which elf borrows */
+	size_t n_unpacked;
 };
 
 /* The units of a file by address.  Built at the first question. */
@@ -491,6 +493,8 @@ static void file_close(struct dwarf_file *file)
 		dwarf_end(file->dwarf);
 	if (file->elf)
 		elf_end(file->elf);
+	while (file->n_unpacked)
+		free(file->unpacked[--file->n_unpacked]);
 	file->fd = fd_close(file->fd);
 	file->dwarf = NULL;
 	file->elf = NULL;
@@ -570,19 +574,41 @@ static void hide_section(Elf_Scn *scn, GElf_Shdr *shdr)
 	(void)gelf_update_shdr(scn, shdr);
 }
 
+/* Unpacks a section in place of libelf, with libdeflate in half of zlib's time.  Where that fails libelf
+ * does it, or fails as well. */
+static void unpack_section(struct dwarf_file *file, Elf_Scn *scn, GElf_Shdr *shdr)
+{
+	Elf_Data *data = elf_getdata(scn, NULL); /* as packed; libdw takes its data from here */
+	struct uw_section section;
+
+	if (!data || !data->d_buf || file->n_unpacked == UNPACKED_MAX ||
+	    uw_elf_unpack(&(struct uw_section){.data = data->d_buf, .size = data->d_size},
+			  DEBUG_BYTES_MAX, &section) < 0)
+		return;
+	file->unpacked[file->n_unpacked++] = section.data;
+	shdr->sh_flags &= ~(GElf_Xword)SHF_COMPRESSED;
+	shdr->sh_size = section.size;
+	if (!gelf_update_shdr(scn, shdr))
+		return;
+	data->d_buf = section.data;
+	data->d_size = section.size;
+	data->d_type = ELF_T_BYTE;
+}
+
 /* libdw 0.188 assumes that its string sections end in a NUL. The data is our copy, so we write one.
  */
 static void end_string(Elf_Scn *scn)
 {
-	Elf_Data *data = elf_rawdata(scn, NULL);
+	Elf_Data *data = elf_getdata(scn, NULL);
 
 	if (data && data->d_buf && data->d_size)
 		((char *)data->d_buf)[data->d_size - 1] = 0;
 }
 
 /* @opened: libdw has its sections. */
-static void adjust_sections(Elf *elf, bool opened)
+static void adjust_sections(struct dwarf_file *file, bool opened)
 {
+	Elf *elf = file->elf;
 	size_t names;
 	Elf_Scn *scn = NULL;
 
@@ -597,6 +623,8 @@ static void adjust_sections(Elf *elf, bool opened)
 			continue;
 		if (!opened && !is_needed(name))
 			hide_section(scn, &shdr);
+		else if (!opened && shdr.sh_flags & SHF_COMPRESSED && shdr.sh_type != SHT_NOBITS)
+			unpack_section(file, scn, &shdr);
 		if (opened && (!strcmp(name, ".debug_str") || !strcmp(name, ".debug_line_str")))
 			end_string(scn);
 	}
@@ -610,7 +638,7 @@ static int file_open(struct dwarf_file *file, int fd)
 		return fail(-ENOEXEC);
 	file->elf = elf_begin(fd, ELF_C_READ, NULL); /* not ..._MMAP: see module.h */
 	if (file->elf)
-		adjust_sections(file->elf, false);
+		adjust_sections(file, false);
 	if (file->elf)
 		file->dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
 	if (!file->dwarf) {
@@ -618,7 +646,7 @@ static int file_open(struct dwarf_file *file, int fd)
 		return fail(-EBADMSG);
 	}
 	(void)dwarf_new_oom_handler(file->dwarf, on_oom);
-	adjust_sections(file->elf, true);
+	adjust_sections(file, true);
 	return 0;
 }
 

@@ -392,7 +392,7 @@ static void test_spans(void **state)
 }
 
 /* Each byte of the debug sections damaged, a few at a time. */
-static void test_damage(void **state)
+static void damage(const char *flags)
 {
 	struct uw_source source;
 	struct uw_module *m;
@@ -400,8 +400,7 @@ static void test_damage(void **state)
 	struct stat st;
 	unsigned seed = 1;
 
-	(void)state;
-	if (!make_program("gcc", ""))
+	if (!make_program("gcc", flags))
 		return;
 	range_of("_Z5outeri", &start, &size);
 	for (unsigned i = 0; i < 150; i++) {
@@ -426,6 +425,13 @@ static void test_damage(void **state)
 			(void)uw_module_lines(m, &source, a, collect, &f);
 		close_module(m, &source);
 	}
+}
+
+static void test_damage(void **state)
+{
+	(void)state;
+	damage("");
+	damage("-gz=zlib");
 }
 
 /* String sections without their last NUL: libdw would read on (seen by the address sanitizer). */
