@@ -67,7 +67,13 @@ static inline uint64_t uw_python_sign(const struct uw_python_content *c)
 }
 /* Bytes that are read of a frame (up to its locals), of a code object (up to its bytecode), of a frame of PHP or Ruby, and of the
  * stack behind the place where PHP's loop keeps registers.  A layout outside these is refused (uw_python_fits(), uw_script_fits()). */
-enum { UW_PYTHON_FRAME = 80, UW_PYTHON_CODE = 208, UW_SCRIPT_FRAME = 80, UW_SCRIPT_SAVED = 256 };
+enum {
+	UW_PYTHON_FRAME = 80,
+	UW_PYTHON_CODE = 208,
+	UW_PYTHON_SLOTS = 4,
+	UW_SCRIPT_FRAME = 80,
+	UW_SCRIPT_SAVED = 256
+};
 struct uw_python {
 	uint32_t version; /* 0x30b for 3.11; 0: no Python */
 	struct uw_python_offsets offsets;
@@ -82,6 +88,8 @@ struct uw_python {
 	bool has_frame, has_next;
 	uint8_t frame,
 		next; /* DWARF numbers of the registers that the loop has its frame and its instruction in */
+	uint8_t slots[UW_PYTHON_SLOTS],
+		n_slots; /* where it keeps the instruction else: bytes above its rsp */
 };
 
 /* V8's frames and heap (v8.h), by the constants that its program exports: offsets in bytes, numbers of types.
@@ -146,17 +154,26 @@ struct uw_script {
 	/* PHP: where the loop keeps both of its caller, from its stack pointer on.  0: unwind information shows them. */
 	uint8_t saved_frame, saved_next;
 };
+/* x86-64's `mov disp8(%rsp), %reg` of 8 bytes, where @reg has the instruction set's number: REX.W with R, 8b, ModRM, SIB.  The slot; < 0:
+ * the 5 bytes at @p are something else. */
+static inline int uw_python_load(const uint8_t *p, unsigned reg)
+{
+	bool is = p[0] == (0x48 | (reg & 8) >> 1) && p[1] == 0x8b &&
+		  p[2] == (0x44 | (reg & 7) << 3) && p[3] == 0x24 && p[4] < 0x80 && !(p[4] & 7);
+
+	return is ? p[4] : -1;
+}
 /* Do the offsets lie in what the engine reads, and the registers in a machine's?  The process that found them has parsed the memory
  * of a target.  A layout with version 0 is not used. */
 static inline bool uw_python_fits(const struct uw_python *p)
 {
 	const struct uw_python_offsets *o = &p->offsets;
 
-	return !p->version ||
-	       (o->code <= UW_PYTHON_FRAME - 8 && o->previous <= UW_PYTHON_FRAME - 8 &&
-		o->owner < UW_PYTHON_FRAME && o->is_entry < UW_PYTHON_FRAME &&
-		o->filename <= UW_PYTHON_CODE - 8 && o->qualname <= UW_PYTHON_CODE - 8 &&
-		o->line <= UW_PYTHON_CODE - 4 && p->frame < 16 && p->next < 16);
+	return !p->version || (o->code <= UW_PYTHON_FRAME - 8 &&
+			       o->previous <= UW_PYTHON_FRAME - 8 && o->owner < UW_PYTHON_FRAME &&
+			       o->is_entry < UW_PYTHON_FRAME && o->filename <= UW_PYTHON_CODE - 8 &&
+			       o->qualname <= UW_PYTHON_CODE - 8 && o->line <= UW_PYTHON_CODE - 4 &&
+			       p->frame < 16 && p->next < 16 && p->n_slots <= UW_PYTHON_SLOTS);
 }
 /* Words of the stack are near the frame pointer, the others in objects. */
 static inline bool uw_v8_fits(const struct uw_v8 *v)

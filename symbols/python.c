@@ -11,7 +11,8 @@
  *     frame->prev_instr = next_instr++        from 3.13 on: frame->instr_ptr = next_instr       a store to [frame + 56]
  *
  * Compilers keep both in registers throughout, so the most frequent `mov %X, 56(%Y)` of the function shows which: 183 to 209
- * of them, against 3 of any other. */
+ * of them, against 3 of any other.  The register of the instruction may have something else during a call; then the instruction is in
+ * a slot of the loop's own stack, from which `mov M(%rsp), %X` brings it back. */
 #include <errno.h>
 #include <string.h>
 
@@ -29,6 +30,7 @@ enum {
 	TYPE_OF = 8,   /* PyObject.ob_type; elsewhere without a GIL */
 	UNITS_OF = 16, /* PyVarObject.ob_size */
 	STORES_MIN = 32,
+	LOADS_MIN = 8,
 	FRAME_INSTR = 56,
 };
 
@@ -138,6 +140,26 @@ static uint8_t dwarf_of(unsigned reg)
 	return reg < 8 ? low[reg] : (uint8_t)reg;
 }
 
+/* The slots that register @reg (a number of the instruction set) is loaded from most. */
+static void find_slots(struct uw_python *layout, const uint8_t *code, size_t len, unsigned reg)
+{
+	uint32_t loads[128 / 8] = {0};
+
+	for (size_t i = 0; i + 5 <= len; i++)
+		if (uw_python_load(code + i, reg) >= 0)
+			loads[uw_python_load(code + i, reg) / 8]++;
+	while (layout->n_slots < UW_PYTHON_SLOTS) {
+		size_t best = 0;
+
+		for (size_t i = 1; i < ARRAY_SIZE(loads); i++)
+			best = loads[i] > loads[best] ? i : best;
+		if (loads[best] < LOADS_MIN)
+			return;
+		loads[best] = 0;
+		layout->slots[layout->n_slots++] = (uint8_t)(8 * best);
+	}
+}
+
 static void find_registers(struct uw_python *layout, const uint8_t *code, size_t len)
 {
 	uint32_t bases[16] = {0}, pairs[16][16] = {{0}}, second = 0;
@@ -161,6 +183,8 @@ static void find_registers(struct uw_python *layout, const uint8_t *code, size_t
 	layout->frame = dwarf_of(best);
 	layout->has_next = pairs[best][best_reg] >= bases[best] / 4 * 3;
 	layout->next = dwarf_of(best_reg);
+	if (layout->has_next)
+		find_slots(layout, code, len, best_reg);
 }
 
 static int read_loop(struct python *py)

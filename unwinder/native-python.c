@@ -17,9 +17,14 @@
  * - An entry frame or a _PyCFrame is accepted where the run's return address follows within RUN_ROOM bytes.
  *
  * Where BPF programs are permitted, one has copied the Python frames at the sample (perf/at-sample.h): these are proved.
- * Else they are read from the process after the sample, and may be of another call by then.  A frame is proved
- * where the register of the next instruction is inside the function's bytecode, or where its words read the same before
- * the sample and after; else it is guessed. */
+ * Else they are read from the process after the sample, and may be of another call by then:
+ *
+ * - The first function of each run is proved by the loop's registers, which unwind information finds in the copy: its frame, and its
+ *   next instruction.
+ * - A frame is proved where its words read the same before the sample and after.
+ * - The caller of a function is a guess where each reading of this function at this address has shown the same caller (script_usual()).
+ *   One reading is no evidence: by then another call may have led to the same function.
+ * - What is not known is left out, and the loop's frame stands for it. */
 #include "unwinder/script-frames.h"
 
 enum {
@@ -31,6 +36,12 @@ enum {
 	OWNED_BY_C = 3,
 	CODE_TAG = 7, /* 3.14 on: bits of the pointer to the code object */
 	INSTR_AT = 56,
+	STACK_AT =
+		64, /* up to 3.13 the size of its stack, i32: -1 while it runs; then a pointer, 0 while it runs */
+	LOAD_NEAR = 96, /* bytes of the loop behind a call */
+	NOTED_MAX = 64, /* frames of a run */
+	NATIVE_MAX = 4, /* frames of C code that know a run's first function again */
+	RUN_ENDS = 1,	/* in place of a caller's code */
 	CODE_TYPE = 8,
 	CODE_UNITS = 16,
 	/* An object is read again with those that will be soon. */
@@ -45,8 +56,7 @@ struct python_walk {
 	struct walk *w;
 	struct native_script *s;
 	const struct uw_python *py;
-	bool late;	 /* the innermost frame is not what it was at the sample */
-	uint64_t next;	 /* the innermost run's instruction; 0: not known */
+	struct cfi_regs regs; /* of the innermost run */
 	uint32_t exact;	 /* of the frames copied at the sample: the one that is looked for first */
 	uint64_t cursor; /* the copy is searched from here on */
 };
@@ -198,22 +208,29 @@ static const struct script_function *code_at(struct python_walk *pw, uint64_t ad
 	return c;
 }
 
-/* The code object that has @instruction: a known one, else the one with its head before it in memory; NULL: none. */
-static const struct script_function *code_of(struct python_walk *pw, uint64_t instruction)
+/* The known code object that has @instruction; NULL: none. */
+static const struct script_function *known_code_of(struct python_walk *pw, uint64_t instruction)
 {
-	uint64_t at = (instruction & ~7ull) - pw->py->offsets.bytecode, word;
-	const struct script_function *code;
-
 	for (size_t i = 0; i < SCRIPT_FUNCTIONS; i++) {
 		const struct script_function *f = &pw->s->functions[i];
 
 		if (f->serial != pw->s->serial || !script_function_has(f, instruction))
 			continue;
-		code = code_at(pw, f->address);
-		if (code && script_function_has(code, instruction))
-			return code;
+		f = code_at(pw, f->address);
+		if (f && script_function_has(f, instruction))
+			return f;
 	}
+	return NULL;
+}
+
+/* The code object that has @instruction, with its head before it in memory; NULL: none. */
+static const struct script_function *find_code_of(struct python_walk *pw, uint64_t instruction)
+{
+	uint64_t at = (instruction & ~7ull) - pw->py->offsets.bytecode, word;
+
 	for (size_t i = 0; i < SEARCH_MAX; i += 8, at -= 8) {
+		const struct script_function *code;
+
 		if (!read_late(pw, at + CODE_TYPE, &word, sizeof(word)))
 			return NULL;
 		if (word != pw->py->code_type)
@@ -229,8 +246,12 @@ static const struct script_function *code_of(struct python_walk *pw, uint64_t in
 
 struct python_frame {
 	uint64_t address, code, previous;
-	bool entry;  /* the last of its run */
-	bool proved; /* its words were these at the sample */
+	bool entry;   /* the last of its run */
+	bool exact;   /* copied at the sample */
+	bool same;    /* its words read the same before the sample and after */
+	bool proved;  /* the function */
+	bool calling; /* it waits for a function that it called */
+	bool there; /* the words are those of the function that it has at the sample, as far as known */
 };
 
 /* The frame at @address as the BPF program copied it at the sample.  NULL: it did not. */
@@ -264,7 +285,9 @@ static bool read_frame(struct python_walk *pw, uint64_t address, struct python_f
 			.code = exact[1],
 			.previous = exact[2] << 16 >> 16,
 			.entry = o->is_entry && (exact[2] >> 48 & 0xff),
+			.exact = true,
 			.proved = true,
+			.there = true,
 		};
 		return true;
 	}
@@ -274,7 +297,10 @@ static bool read_frame(struct python_walk *pw, uint64_t address, struct python_f
 	f.code = word_of(bytes, o->code) & ~(uint64_t)CODE_TAG;
 	f.previous = word_of(bytes, o->previous);
 	f.entry = o->is_entry && bytes[o->is_entry];
-	f.proved = script_same(pw->s, pw->e, pw->w, address, f.code, f.previous);
+	f.calling = pw->py->version < 0x30e ? (int32_t)word_of(bytes, STACK_AT) >= 0
+					    : word_of(bytes, STACK_AT) != 0;
+	f.same = f.proved = script_same(pw->s, pw->e, pw->w, address, f.code, f.previous);
+	f.there = true;
 	*ret_frame = f;
 	return true;
 }
@@ -335,53 +361,281 @@ static uint64_t find_cframe(const struct python_walk *pw, uint32_t run, uint64_t
 
 /* ---- the stack ---- */
 
-/* The innermost function, which the register of the next instruction shows; its frame reads as @f by now. */
-static const struct script_function *leaf_code(struct python_walk *pw, struct python_frame *f)
+/* The slot of the loop's stack that its code behind the return address @ra brings the instruction back from; < 0: not found. */
+static int slot_behind(struct python_walk *pw, uint64_t ra)
 {
-	const struct script_function *late = f->code ? code_at(pw, f->code) : NULL, *known;
+	static const uint8_t insn_of[8] = {0, 2, 1, 3, 6, 7, 5, 4}; /* of DWARF's */
+	unsigned reg = pw->py->next < 8 ? insn_of[pw->py->next] : pw->py->next;
+	uint8_t code[LOAD_NEAR];
 
-	if (!pw->next || f->proved)
-		return late;
-	known = late && script_function_has(late, pw->next) ? late : code_of(pw, pw->next);
-	if (!known)
-		return late;
-	/* The frame is another one's by now, and so may be the list behind it. */
-	pw->late = known != late;
-	f->proved = true;
-	return known;
+	for (size_t i = 0; read_late(pw, ra, code, sizeof(code)) && i + 5 <= sizeof(code); i++)
+		if (uw_python_load(code + i, reg) >= 0)
+			return uw_python_load(code + i, reg);
+	return -1;
 }
 
-/* The Python frames of a run, from @address outwards.  @first: the innermost run.  *ret_frame: behind the last one, an entry
- * frame or the frame of the next run.  false: they do not lead there. */
-static bool push_run(struct python_walk *pw, uint64_t address, bool first, uint64_t *ret_frame)
+/* By the slots of the loop at index @run, which has @regs: the function that all that have one have; else, of the slot that is in use at
+ * this call.  NULL: none. */
+static const struct script_function *function_of_slots(struct python_walk *pw, uint32_t run,
+						       const struct cfi_regs *regs)
 {
-	for (uint32_t i = 0; i < UW_MAX_FRAMES && script_step(pw->s, 1); i++) {
-		const struct script_function *code;
-		struct python_frame f = {0};
-		bool there;
+	const struct script_function *of[UW_PYTHON_SLOTS], *one = NULL;
+	uint64_t sp = regs->r[pw->w->machine->sp], instruction;
+	bool several = false;
+	int slot;
 
-		if (!pw->py->offsets.is_entry && in_copy(pw->w, address, FRAME_SIZE)) {
-			*ret_frame = address;
-			return true;
-		}
-		there = read_frame(pw, address, &f);
-		if (!there && (i || !first))
-			return false;
-		code = first && !i ? leaf_code(pw, &f) : code_at(pw, f.code);
-		if (!code)
-			return false;
-		if (!code->hidden)
-			script_push(pw->s, code->address | code->sign | UW_FRAME_SCRIPT |
-						   (f.proved ? 0 : UW_FRAME_GUESSED));
-		if (!there || pw->late)
-			return false;
-		address = f.previous;
-		if (f.entry) {
-			*ret_frame = address;
-			return true;
+	for (size_t i = 0; i < pw->py->n_slots; i++) {
+		of[i] = read_copy(pw->w, sp + pw->py->slots[i], &instruction, 8)
+				? known_code_of(pw, instruction)
+				: NULL;
+		several |= one && of[i] && of[i] != one;
+		one = of[i] ? of[i] : one;
+	}
+	if (!several)
+		return one;
+	slot = slot_behind(pw, uw_frame_pc(pw->w->frames[run]));
+	for (size_t i = 0; i < pw->py->n_slots; i++)
+		if (pw->py->slots[i] == slot)
+			return of[i];
+	return NULL;
+}
+
+/* The registers of the loop of run @k, as of the sample.  false: not known. */
+static bool regs_of_run(struct python_walk *pw, uint32_t k, struct cfi_regs *regs)
+{
+	uint32_t n = pw->s->runs[k] + 1;
+	struct walk *w = pw->w;
+
+	*regs = pw->regs;
+	if (k && !native_regs_of(pw->e, w, n, regs))
+		return false;
+	/* The next search goes on from here. */
+	w->full = *regs;
+	w->full_at = n;
+	w->full_whole = true;
+	return pw->py->has_frame && regs->known >> pw->py->frame & 1;
+}
+
+/* The frame of run @k, which has called the code of the run at @inside, by its registers; 0: not known. */
+static uint64_t frame_of_run(struct python_walk *pw, uint32_t k, uint64_t inside)
+{
+	struct cfi_regs regs;
+
+	if (!regs_of_run(pw, k, &regs) || regs.r[pw->py->frame] == inside)
+		return 0;
+	return regs.r[pw->py->frame];
+}
+
+/* The function that run @k is in, with its frame at @frame and has @late by now, by the loop's registers and its stack as of the
+ * sample.  NULL: not known. */
+static const struct script_function *function_of_run(struct python_walk *pw, uint32_t k,
+						     uint64_t frame,
+						     const struct script_function *late)
+{
+	const struct uw_python *py = pw->py;
+	const struct script_function *f;
+	struct cfi_regs regs;
+	uint64_t next;
+
+	/* Where a run begins or ends the registers are those of the run outwards. */
+	if (!py->has_next || !regs_of_run(pw, k, &regs) || regs.r[py->frame] != frame)
+		return NULL;
+	next = regs.known >> py->next & 1 ? regs.r[py->next] : 0;
+	if (late && next && script_function_has(late, next))
+		return late;
+	f = next ? known_code_of(pw, next) : NULL;
+	if (!f && pw->s->runs[k])
+		f = function_of_slots(pw, pw->s->runs[k], &regs);
+	return f || !next ? f : find_code_of(pw, next);
+}
+
+/* The run at index @run whose first frame is at @address, by the C code that it has called. */
+static uint64_t key_of_run(const struct python_walk *pw, uint32_t run, uint64_t address)
+{
+	const uint64_t *frames = pw->w->frames;
+	uint64_t key = hash_u64(address ^ hash_u64(uw_frame_pc(frames[run])));
+
+	for (uint32_t i = 1; i <= NATIVE_MAX && i < run; i++) /* (the leaf is anywhere) */
+		key = hash_u64(key ^ uw_frame_pc(frames[run - i]));
+	return key;
+}
+
+static bool ends_run(const struct python_walk *pw, const struct python_frame *f)
+{
+	return f->entry || (!pw->py->offsets.is_entry && in_copy(pw->w, f->previous, FRAME_SIZE));
+}
+
+static uint64_t key_of_call(uint64_t frame, uint64_t code)
+{
+	return hash_u64(frame ^ hash_u64(code));
+}
+
+/* Notes which function has called which, as the list from @f on reads now. */
+static void note_calls(struct python_walk *pw, struct python_frame f)
+{
+	for (uint32_t i = 0; i < NOTED_MAX && f.there && script_step(pw->s, 1); i++) {
+		uint64_t key = key_of_call(f.address, f.code);
+		struct python_frame g = {0};
+
+		if (ends_run(pw, &f)) /* (a generator that waits leads to nothing) */
+			script_note(pw->s, pw->e, key, RUN_ENDS, f.entry ? 0 : f.previous);
+		else if (read_frame(pw, f.previous, &g) && g.calling)
+			script_note(pw->s, pw->e, key, g.code, g.address);
+		else
+			g.there = false;
+		f = g;
+	}
+}
+
+/* The first function of run @k, with its frame at @address: NULL: not known.  *ret_frame: as it reads now. */
+static const struct script_function *
+first_function(struct python_walk *pw, uint32_t k, uint64_t address, struct python_frame *ret_frame)
+{
+	struct python_frame *f = ret_frame;
+	const struct script_function *late, *known;
+	enum script_usual usual;
+	uint64_t key, code, unused;
+
+	*f = (struct python_frame){.address = address};
+	late = read_frame(pw, address, f) ? code_at(pw, f->code) : NULL;
+	if (f->exact)
+		return late;
+	note_calls(pw, *f);
+	if (f->same)
+		return late;
+	known = function_of_run(pw, k, address, late);
+	if (known) {
+		/* The frame may be another one's by now, and so may be the list behind it. */
+		f->there = known == late;
+		f->proved = true;
+		return known;
+	}
+	key = key_of_run(pw, pw->s->runs[k], address);
+	if (late)
+		script_note(pw->s, pw->e, key, late->address, 0);
+	usual = script_usual(pw->s, pw->w, key, &code, &unused);
+	if (usual == SCRIPT_UNUSUAL)
+		return NULL;
+	f->there = late && late->address == code;
+	f->proved = usual == SCRIPT_PROVED;
+	return code_at(pw, code);
+}
+
+/* 3.11: the frame of the next run outwards, by the _PyCFrame of this one, which is at *cframe, or (0) has the frame @inside; 0: not known.
+ * *cframe: the next one. */
+static uint64_t frame_outwards(struct python_walk *pw, uint32_t run, uint64_t inside,
+			       uint64_t *cframe)
+{
+	uint64_t at = *cframe, word = 0;
+
+	if (!at && inside && pw->py->offsets.is_entry)
+		at = find_cframe(pw, run, inside);
+	*cframe = 0;
+	if (!at || !read_copy(pw->w, at + 16, &word, 8) || word <= at || !in_copy(pw->w, word, 24))
+		return 0;
+	*cframe = word;
+	return walk_word(pw->w, word + 8);
+}
+
+/* From the frame @f of @function to its caller's, whose function is returned.  NULL: the caller is not known, or (*ret_end) the run ends;
+ * f->previous is behind it. */
+static const struct script_function *caller_of(struct python_walk *pw, struct python_frame *f,
+					       const struct script_function *function,
+					       bool *ret_end)
+{
+	uint64_t key = key_of_call(f->address, function->address), code, previous;
+	bool end = f->there && ends_run(pw, f);
+	struct python_frame g = {0};
+	enum script_usual usual;
+	bool read = f->there && !end && read_frame(pw, f->previous, &g);
+
+	*ret_end = false;
+	if (!f->exact) {
+		if (!(f->same && (end || (read && g.same)))) {
+			usual = script_usual(pw->s, pw->w, key, &code, &previous);
+			if (usual == SCRIPT_UNUSUAL ||
+			    (f->there && f->previous && !f->entry && f->previous != previous))
+				return NULL;
+			end = code == RUN_ENDS;
+			read &= g.calling && g.address == previous && g.code == code;
+			if (!end && !read && (!read_frame(pw, previous, &g) || g.code != code))
+				g = (struct python_frame){.address = previous, .code = code};
+			g.proved |= usual == SCRIPT_PROVED;
+			f->previous = previous;
 		}
 	}
+	*ret_end = end;
+	if (end)
+		return NULL;
+	*f = g;
+	return g.code ? code_at(pw, g.code) : NULL;
+}
+
+static void push_function(struct python_walk *pw, const struct script_function *code, bool proved)
+{
+	if (!code->hidden)
+		script_push(pw->s, code->address | code->sign | UW_FRAME_SCRIPT |
+					   (proved ? 0 : UW_FRAME_GUESSED));
+}
+
+/* The functions outwards of @f that are proved, behind the loop's frame for those between.  The list is the one of a later time: it has
+ * to lead to the run's end, and not to @outer, the frame of the next run.  *ret_frame: behind the end.  false: there is none. */
+static bool push_proved(struct python_walk *pw, uint32_t run, struct python_frame *f,
+			uint64_t outer, uint64_t *ret_frame)
+{
+	struct native_script *s = pw->s;
+	uint32_t mark = s->n;
+
+	for (uint32_t i = 0; i < UW_MAX_FRAMES && f->address && script_step(s, 1); i++) {
+		const struct script_function *code = NULL;
+
+		if (i && ends_run(pw, f)) {
+			if (s->n == mark || (!f->entry && !is_entry_frame(pw, run, f->previous)))
+				break;
+			*ret_frame = f->previous;
+			return true;
+		}
+		if (!read_frame(pw, f->previous, f) || f->address == outer)
+			break;
+		/* What a function that runs now has called is over. */
+		if (!f->same || !f->calling)
+			s->n = mark;
+		if (f->same)
+			code = code_at(pw, f->code);
+		if (!code)
+			continue;
+		if (s->n == mark)
+			script_push(s, pw->w->frames[run]);
+		push_function(pw, code, true);
+	}
+	s->n = mark;
 	return false;
+}
+
+/* The Python frames of run @k, from @address outwards; @cframe: its _PyCFrame where that is known.  *ret_frame: behind the last one, an
+ * entry frame or the frame of the next run.  false: they do not lead there. */
+static bool push_run(struct python_walk *pw, uint32_t k, uint64_t address, uint64_t cframe,
+		     uint64_t *ret_frame)
+{
+	uint32_t run = pw->s->runs[k];
+	const struct script_function *code;
+	struct python_frame f;
+	bool end = false;
+
+	if (!pw->py->offsets.is_entry && in_copy(pw->w, address, FRAME_SIZE)) {
+		*ret_frame = address;
+		return true;
+	}
+	code = first_function(pw, k, address, &f);
+	for (uint32_t i = 0; i < UW_MAX_FRAMES && code && script_step(pw->s, 1); i++) {
+		push_function(pw, code, f.proved);
+		code = caller_of(pw, &f, code, &end);
+	}
+	if (end) {
+		*ret_frame = f.previous;
+		return true;
+	}
+	return push_proved(pw, run, &f, frame_outwards(pw, run, address, &cframe), ret_frame);
 }
 
 /* Where the frame of the next run outwards is, by the C stack.  @inside: a frame of this run, @behind: what its list led
@@ -398,13 +652,10 @@ static uint64_t next_run(struct python_walk *pw, uint32_t run, uint64_t inside, 
 		pw->cursor = at + FRAME_SIZE;
 		return read_copy(pw->w, at + pw->py->offsets.previous, &word, 8) ? word : 0;
 	}
-	at = *cframe ? *cframe : inside ? find_cframe(pw, run, inside) : 0;
-	*cframe = 0;
-	if (!at || !read_copy(pw->w, at + 16, &word, 8))
-		return behind;
-	pw->cursor = at + 24;
-	*cframe = word > at && in_copy(pw->w, word, 24) ? word : 0;
-	return *cframe ? walk_word(pw->w, *cframe + 8) : behind;
+	word = frame_outwards(pw, run, inside, cframe);
+	if (*cframe)
+		pw->cursor = *cframe;
+	return word ? word : behind;
 }
 
 /* Does the run at index @run stand behind a trampoline of -X perf, which has the function's name? */
@@ -433,7 +684,7 @@ static void replace(struct python_walk *pw, uint64_t frame)
 		script_push(p, pw->w->frames[run]);
 		if (p->n == UW_MAX_FRAMES)
 			return;
-		whole = frame && push_run(pw, frame, !k, &behind);
+		whole = frame && push_run(pw, k, frame, cframe, &behind);
 		if (pw->e->engine.settings.native_frames || (whole && p->n == mark + 1)) {
 			; /* all of it; or the run begins or ends, and has no function */
 		} else if (trampoline) {
@@ -450,9 +701,10 @@ static void replace(struct python_walk *pw, uint64_t frame)
 			p->frames[p->n - 1] = loop;
 		}
 		frame = next_run(pw, run, inside, whole ? behind : 0, &cframe);
+		if (!frame && k + 1 < p->n_runs)
+			frame = frame_of_run(pw, k + 1, inside);
 		if (!frame && !inside && !k && pw->w->snapshot->n_python)
 			frame = pw->w->snapshot->python[0];
-		pw->late = false; /* the copy has it */
 		script_push_native(p, pw->w, run + 1, end);
 	}
 }
@@ -463,15 +715,14 @@ void native_python(struct native_script *s, struct native *e, struct walk *w,
 		   const struct uw_python *py)
 {
 	struct python_walk pw = {.e = e, .w = w, .s = s, .py = py, .cursor = w->base};
-	struct cfi_regs regs;
 	uint64_t frame = 0;
 
-	if (native_regs_of(e, w, s->runs[0] + 1, &regs)) {
-		if (py->has_frame && regs.known >> py->frame & 1)
-			frame = regs.r[py->frame];
-		if (py->has_next && regs.known >> py->next & 1)
-			pw.next = regs.r[py->next];
-		pw.cursor = regs.r[w->machine->sp];
+	if (native_regs_of(e, w, s->runs[0] + 1, &pw.regs)) {
+		if (py->has_frame && pw.regs.known >> py->frame & 1)
+			frame = pw.regs.r[py->frame];
+		pw.cursor = pw.regs.r[w->machine->sp];
+	} else {
+		pw.regs.known = 0;
 	}
 	/* The register has no frame yet, or none any more, where the run begins or ends. */
 	if (w->snapshot->n_python && !(frame && exact_frame(&pw, frame)))

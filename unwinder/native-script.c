@@ -10,6 +10,7 @@ enum {
 	STEPS_MAX = 2 << 20, /* words of the copy and frames looked at for one stack: some ms */
 	SAME_MIN = 32,	     /* times that a frame reads the same before it counts as proved, */
 	SAME_NS = 2000000,   /* ... so far apart: a batch of samples is read at one time */
+	USUAL_MIN = 8,	     /* readings, as far apart, that agree */
 };
 
 bool script_step(struct native_script *s, uint32_t n)
@@ -21,10 +22,15 @@ bool script_step(struct native_script *s, uint32_t n)
 
 /* ---- what was read ---- */
 
-bool script_same(struct native_script *s, const struct native *e, const struct walk *w,
-		 uint64_t frame, uint64_t code, uint64_t words)
+static struct script_past *past_of(struct native_script *s, uint64_t frame)
 {
-	struct script_past *past = &s->pasts[hash_u64(frame ^ s->serial) % SCRIPT_PASTS];
+	return &s->pasts[hash_u64(frame ^ s->serial) % SCRIPT_PASTS];
+}
+
+static const struct script_past *note(struct native_script *s, const struct native *e,
+				      uint64_t frame, uint64_t code, uint64_t words)
+{
+	struct script_past *past = past_of(s, frame);
 	uint64_t now = clock_ns((clockid_t)e->engine.settings.clock);
 
 	if (past->serial == s->serial && past->frame == frame && past->code == code &&
@@ -33,7 +39,7 @@ bool script_same(struct native_script *s, const struct native *e, const struct w
 			past->counted = now;
 			past->same++;
 		}
-		return past->since <= w->snapshot->time && past->same >= SAME_MIN;
+		return past;
 	}
 	*past = (struct script_past){
 		.frame = frame,
@@ -43,7 +49,34 @@ bool script_same(struct native_script *s, const struct native *e, const struct w
 		.counted = now,
 		.serial = s->serial,
 	};
-	return false;
+	return past;
+}
+
+bool script_same(struct native_script *s, const struct native *e, const struct walk *w,
+		 uint64_t frame, uint64_t code, uint64_t words)
+{
+	const struct script_past *past = note(s, e, frame, code, words);
+
+	return past->since <= w->snapshot->time && past->same >= SAME_MIN;
+}
+
+void script_note(struct native_script *s, const struct native *e, uint64_t key, uint64_t code,
+		 uint64_t words)
+{
+	(void)note(s, e, key, code, words);
+}
+
+enum script_usual script_usual(struct native_script *s, const struct walk *w, uint64_t key,
+			       uint64_t *ret_code, uint64_t *ret_words)
+{
+	const struct script_past *past = past_of(s, key);
+
+	if (past->serial != s->serial || past->frame != key || past->same < USUAL_MIN)
+		return SCRIPT_UNUSUAL;
+	*ret_code = past->code;
+	*ret_words = past->words;
+	return past->since <= w->snapshot->time && past->same >= SAME_MIN ? SCRIPT_PROVED
+									  : SCRIPT_USUAL;
 }
 
 struct script_function *script_function_slot(struct native_script *s, uint64_t address)

@@ -138,16 +138,24 @@ static inline void py_exports(struct py_process *p)
 	}
 }
 
-/* A loop that has its frame in rbx and its next instruction in r12, and once another store of the kind. */
+/* A loop that has its frame in rbx and its next instruction in r12, once another store of the kind, and the instruction in two slots
+ * meanwhile. */
 static inline void py_loop(struct py_process *p)
 {
 	static const uint8_t store[] = {0x4c, 0x89, 0x63, 0x38},
-			     other[] = {0x49, 0x89, 0x44, 0x24, 0x38};
+			     other[] = {0x49, 0x89, 0x44, 0x24, 0x38},
+			     load[] = {0x4c, 0x8b, 0x64, 0x24};
 
 	memset(p->bytes + PY_LOOP_AT, 0x90, PY_LOOP_BYTES);
 	for (size_t i = 0; i < 100; i++)
 		memcpy(p->bytes + PY_LOOP_AT + 16 * i, store, sizeof(store));
 	memcpy(p->bytes + PY_LOOP_AT + 8, other, sizeof(other));
+	for (size_t i = 0; i < 20; i++) {
+		uint8_t *at = p->bytes + PY_LOOP_AT + 0x1000 + 16 * i;
+
+		memcpy(at, load, sizeof(load));
+		at[4] = i < 12 ? 0x10 : 0x08;
+	}
 }
 
 /* ---- objects ---- */
@@ -225,6 +233,7 @@ static inline void py_frame_put(const struct py_process *p, uint8_t to[static 80
 	memcpy(to + (old ? 32 : 0), &code, 8);
 	memcpy(to + (old ? 48 : 8), &previous, 8);
 	to[py_owner(p)] = owner;
+	to[64] = p->minor >= 14; /* it has called another one */
 	if (old)
 		to[68] = entry;
 }

@@ -32,6 +32,9 @@ static void test_layout(void **state)
 		assert_true(layout->has_frame && layout->has_next);
 		assert_int_equal(layout->frame, DWARF_X86_RBX);
 		assert_int_equal(layout->next, DWARF_X86_R12);
+		assert_int_equal(layout->n_slots, 2);
+		assert_int_equal(layout->slots[0], 0x10);
+		assert_int_equal(layout->slots[1], 0x08);
 		(void)python_free(python);
 	}
 }
@@ -196,6 +199,22 @@ static void put_program(struct fixture *f, struct program *p, int minor)
 	f->snapshot.time = 1; /* before all readings */
 }
 
+#define LOOP CALLED(FRAMED + 1)
+/* A function is shown where several readings, some time apart, agree, and proved where many do. */
+enum { SEEN_SOME = 10, SEEN_OFTEN = 40 };
+
+static void run_often(struct fixture *f, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint64_t until;
+
+		run(f, SMALL);
+		until = clock_ns(CLOCK_MONOTONIC) + 2100000;
+		while (clock_ns(CLOCK_MONOTONIC) < until)
+			;
+	}
+}
+
 #define NAMED(code) ((code) | py_sign(&py, code) | UW_FRAME_SCRIPT)
 #define GUESSED(code) (NAMED(code) | UW_FRAME_GUESSED)
 
@@ -205,19 +224,17 @@ static void test_stack(void **state)
 
 	for (int minor = 11; minor <= 15; minor++) {
 		struct program p;
-		uint64_t until;
 
 		put_program(f, &p, minor);
+		/* One reading is no evidence of what was there at the sample. */
 		run(f, SMALL);
+		EXPECT(f, SMALL, NAMED(p.f), LOOP, CALLED(SMALL + 1), LOOP, CALLED(ROOTED + 1));
+		run_often(f, SEEN_SOME);
 		EXPECT(f, SMALL, NAMED(p.f), GUESSED(p.g), CALLED(SMALL + 1), GUESSED(p.main),
 		       CALLED(ROOTED + 1));
-		/* The same words before and after, some times: proved. */
+		/* The same words before and after: proved. */
 		f->snapshot.time = UINT64_MAX;
-		until = clock_ns(CLOCK_MONOTONIC) + 20 * NSEC_PER_SEC;
-		do /* readings count some time apart */
-			run(f, SMALL);
-		while ((f->frames[2] & UW_FRAME_GUESSED || f->frames[4] & UW_FRAME_GUESSED) &&
-		       clock_ns(CLOCK_MONOTONIC) < until);
+		run_often(f, SEEN_OFTEN);
 		EXPECT(f, SMALL, NAMED(p.f), NAMED(p.g), CALLED(SMALL + 1), NAMED(p.main),
 		       CALLED(ROOTED + 1));
 		uw_engine_set(f->engine, &(struct uw_settings){.native_frames = true});
@@ -225,6 +242,62 @@ static void test_stack(void **state)
 		EXPECT(f, SMALL, CALLED(FRAMED + 1), NAMED(p.f), NAMED(p.g), CALLED(SMALL + 1),
 		       CALLED(FRAMED + 1), NAMED(p.main), CALLED(ROOTED + 1));
 		uw_engine_set(f->engine, &(struct uw_settings){.native_frames = false});
+		uw_module_unref(p.module);
+	}
+}
+
+/* f is called by g and by another function in turn, at the same address: either would be a guess, and the proved caller of both remains. */
+static void test_two_callers(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int minor = 11; minor <= 15; minor++) {
+		const uint64_t code = minor == 11 ? 32 : 0;
+		struct program p;
+		uint64_t h, h_frame;
+
+		put_program(f, &p, minor);
+		h = py_code(&py, py_string(&py, "h", false), py_word(&py, p.f + 112), 9);
+		/* f < g < h, which is the run's first */
+		h_frame = py_frame(&py, h, py_word(&py, p.g_frame + (minor == 11 ? 48 : 8)), true);
+		py_set(&py, p.g_frame + (minor == 11 ? 48 : 8), h_frame, 8);
+		if (minor == 11)
+			py_set(&py, p.g_frame + 68, 0, 1);
+		f->snapshot.time = UINT64_MAX;
+		for (size_t i = 0; i < SEEN_OFTEN; i++) {
+			py_set(&py, p.g_frame + code, (i & 1 ? p.other : p.g) | (minor >= 14), 8);
+			run_often(f, 1);
+		}
+		EXPECT(f, SMALL, NAMED(p.f), LOOP, NAMED(h), CALLED(SMALL + 1), NAMED(p.main),
+		       CALLED(ROOTED + 1));
+		uw_module_unref(p.module);
+	}
+}
+
+/* The register of the instruction has something else during a call: the loop's stack has it, in the slot that its code behind the call
+ * reads. */
+static void test_slots(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int minor = 11; minor <= 15; minor++) {
+		const uint64_t code = minor == 11 ? 32 : 0;
+		struct program p;
+
+		put_program(f, &p, minor);
+		run(f, SMALL); /* f is known */
+		f->regs[UW_X86_R8 + 4] = py.none;
+		py_set(&py, p.f_frame + code, p.other, 8);
+		run(f, SMALL); /* and other */
+		EXPECT(f, SMALL, LOOP, CALLED(SMALL + 1), LOOP, CALLED(ROOTED + 1));
+		f->stack[INNER + 2] = py_bytecode(&py, p.f) + 10; /* 0x10 */
+		run(f, SMALL);
+		EXPECT(f, SMALL, NAMED(p.f), LOOP, CALLED(SMALL + 1), LOOP, CALLED(ROOTED + 1));
+		/* Two functions: the code at the return address is not there, which would show the right one. */
+		f->stack[INNER + 1] = py_bytecode(&py, p.other) + 10;
+		run(f, SMALL);
+		EXPECT(f, SMALL, LOOP, CALLED(SMALL + 1), LOOP, CALLED(ROOTED + 1));
+		f->stack[INNER + 1] = f->stack[INNER + 2] = 0;
 		uw_module_unref(p.module);
 	}
 }
@@ -241,17 +314,14 @@ static void test_reused(void **state)
 		py_set(&py, p.f_frame + (minor == 11 ? 32 : 0), p.other, 8);
 		/* The next instruction is in f; who called it is not known. */
 		run(f, SMALL);
-		EXPECT(f, SMALL, NAMED(p.f), CALLED(FRAMED + 1), CALLED(SMALL + 1), GUESSED(p.main),
-		       CALLED(ROOTED + 1));
+		EXPECT(f, SMALL, NAMED(p.f), LOOP, CALLED(SMALL + 1), LOOP, CALLED(ROOTED + 1));
 		/* No frame is there any more. */
 		py_set(&py, p.f_frame + py_owner(&py), 0xff, 1);
 		run(f, SMALL);
-		EXPECT(f, SMALL, NAMED(p.f), CALLED(FRAMED + 1), CALLED(SMALL + 1), GUESSED(p.main),
-		       CALLED(ROOTED + 1));
+		EXPECT(f, SMALL, NAMED(p.f), LOOP, CALLED(SMALL + 1), LOOP, CALLED(ROOTED + 1));
 		f->regs[UW_X86_R8 + 4] = 0;
 		run(f, SMALL);
-		EXPECT(f, SMALL, CALLED(FRAMED + 1), CALLED(SMALL + 1), GUESSED(p.main),
-		       CALLED(ROOTED + 1));
+		EXPECT(f, SMALL, LOOP, CALLED(SMALL + 1), LOOP, CALLED(ROOTED + 1));
 		uw_module_unref(p.module);
 	}
 }
@@ -336,8 +406,7 @@ static void test_code_together(void **state)
 		assert_int_equal(py.reads, first + 2 * fresh);
 		run(f, SMALL);
 		assert_int_equal(py.range_reads, 1);
-		EXPECT(f, SMALL, NAMED(p.f), GUESSED(p.g), CALLED(SMALL + 1), GUESSED(p.main),
-		       CALLED(ROOTED + 1));
+		EXPECT(f, SMALL, NAMED(p.f), LOOP, CALLED(SMALL + 1), LOOP, CALLED(ROOTED + 1));
 		uw_module_unref(p.module);
 	}
 }
@@ -379,16 +448,17 @@ static void test_wrong_frames(void **state)
 		py_set(&py, p.g_frame + (minor == 11 ? 68 : py_owner(&py) + 1), 0, 1);
 		run(f, SMALL);
 		assert_int_equal(f->res.outcome, UW_WHOLE);
+		run_often(f, SEEN_OFTEN);
 		assert_int_equal(f->res.n_frames, FRAMES);
+		uw_module_unref(p.module);
+		put_program(f, &p, minor);
 		py_set(&py, p.g_frame + previous, 0, 8);
 		run(f, SMALL);
-		EXPECT(f, SMALL, NAMED(p.f), GUESSED(p.g), CALLED(FRAMED + 1), CALLED(SMALL + 1),
-		       GUESSED(p.main), CALLED(ROOTED + 1));
+		EXPECT(f, SMALL, NAMED(p.f), LOOP, CALLED(SMALL + 1), LOOP, CALLED(ROOTED + 1));
 		py_set(&py, p.f_frame + previous, UINT64_MAX - 7, 8);
 		py.reads = 0;
 		run(f, SMALL);
-		EXPECT(f, SMALL, NAMED(p.f), CALLED(FRAMED + 1), CALLED(SMALL + 1), GUESSED(p.main),
-		       CALLED(ROOTED + 1));
+		EXPECT(f, SMALL, NAMED(p.f), LOOP, CALLED(SMALL + 1), LOOP, CALLED(ROOTED + 1));
 		assert_true(py.reads <= 8);
 		f->regs[UW_X86_BX] = PY_BASE - 8;
 		f->regs[UW_X86_R8 + 4] = 3;
@@ -469,7 +539,7 @@ static void test_many_entries(void **state)
 		put_program(f, &p, 13);
 		py_set(&py, p.g_frame + 8, 0, 8); /* the entry frame is searched */
 		wide = widen(f, &p, 64 << 10, hostile);
-		run(f, SMALL);
+		run_often(f, SEEN_SOME);
 		EXPECT(f, SMALL, NAMED(p.f), GUESSED(p.g), CALLED(FRAMED + 1), CALLED(SMALL + 1),
 		       hostile ? CALLED(FRAMED + 1) : GUESSED(p.main), CALLED(ROOTED + 1));
 		f->snapshot.stack = (uint8_t *)f->stack;
@@ -490,7 +560,7 @@ static void test_hidden(void **state)
 	text = py_string(&py, "__init__", false);
 	py_set(&py, p.g + 112, text, 8);
 	py_set(&py, p.g + 128, text, 8);
-	run(f, SMALL);
+	run_often(f, SEEN_SOME);
 	EXPECT(f, SMALL, NAMED(p.f), CALLED(SMALL + 1), GUESSED(p.main), CALLED(ROOTED + 1));
 	uw_module_unref(p.module);
 }
@@ -523,6 +593,8 @@ int main(void)
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_names),
 		TEST(test_stack),
+		TEST(test_two_callers),
+		TEST(test_slots),
 		TEST(test_reused),
 		TEST(test_code_reused),
 		TEST(test_code_together),
