@@ -432,6 +432,17 @@ static void note_short_chains(struct import *im)
 			    "pointers; hint: perf record --call-graph dwarf");
 }
 
+/* (A jitdump has CLOCK_MONOTONIC; perf's own clock cannot be converted.) */
+static void note_jit_times(struct import *im)
+{
+	if (emit_lacks_times(im->emit))
+		import_note(
+			im,
+			"a jitdump has code that was loaded over other code, and the samples have "
+			"another clock: at these addresses all samples have the name of the last "
+			"load; hint: perf record -k mono");
+}
+
 static void note_unopened(struct import *im)
 {
 	if (im->unopened)
@@ -500,6 +511,7 @@ static int finish(struct import *im)
 	note_damage(im);
 	note_unverified(im);
 	note_short_chains(im);
+	note_jit_times(im);
 	note_unopened(im);
 	log_verbose("modules held %zu KiB at most", im->result->most_cached >> 10);
 	note_other_events(im);

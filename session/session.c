@@ -554,7 +554,11 @@ static void session_tick(struct session *s)
 		r = session_waits_tick(s);
 	if (r < 0)
 		fail_session(s, r, "mappings and names");
-	emit_read_dumps(s->emit, now);
+	if (emit_read_dumps(s->emit, now) && s->state == SESSION_RUNNING && !s->early_ticks &&
+	    !s->options.producer) {
+		s->early_ticks = SESSION_EARLY_TICKS;
+		(void)loop_timer_set(&s->tick, session_read_ns(s), session_read_ns(s));
+	}
 	sleeps = session_idle_tick(s, now);
 	if (now < s->second_at && !sleeps)
 		return;

@@ -391,13 +391,15 @@ static const struct script_function *function_of_slots(struct python_walk *pw, u
 		several |= one && of[i] && of[i] != one;
 		one = of[i] ? of[i] : one;
 	}
-	if (!several)
+	if (one && !several)
 		return one;
 	slot = slot_behind(pw, uw_frame_pc(pw->w->frames[run]));
-	for (size_t i = 0; i < pw->py->n_slots; i++)
+	for (size_t i = 0; one && i < pw->py->n_slots; i++)
 		if (pw->py->slots[i] == slot)
 			return of[i];
-	return NULL;
+	if (one || slot < 0 || !read_copy(pw->w, sp + (uint64_t)slot, &instruction, 8))
+		return NULL;
+	return find_code_of(pw, instruction); /* that was not seen before */
 }
 
 /* The registers of the loop of run @k, as of the sample.  false: not known. */

@@ -31,6 +31,8 @@ struct emit {
 	bool has_unknown_mapping, lines_blocked, has_dumps;
 	bool at_end;	    /* emit_ask_names(): every sample is written */
 	uint64_t dumps_at;  /* CLOCK_MONOTONIC: when the next jitdumps are due */
+	bool dumps_soon;    /* emit_read_dumps() */
+	bool has_reuse;	    /* a jitdump has code that was loaded over other code */
 	uint64_t slices_at; /* of the samples' clock: when slices of dumps that are late are due */
 	uint32_t lines_in_flight, seconds; /* requests of lines */
 	uint64_t vaddrs_in_flight;	   /* their addresses */

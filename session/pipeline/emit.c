@@ -38,9 +38,12 @@ enum {
 	RECENT_STACKS = 64,
 	DUMP_IDLE_S = 4,      /* a jitdump is read on so long after code of it ran, */
 	DUMPS_NS = 100000000, /* ... that often */
-	SLICES_NS = 50000000, /* slices of JIT code are looked at that often; they begin */
-	SLICE_NS = 150000000, /* ... so long after the last reading, */
-	CALLERS_MAX = 16,     /* frames without a symbol, up to the one that called this code */
+	DUMPS_SOON_NS =
+		20000000, /* ... where it shows that memory is used again: samples until then have the name of the code before */
+	SLICES_NS = 50000000,	  /* slices of JIT code are looked at that often; they begin */
+	SLICE_NS = 150000000,	  /* ... so long after the last reading, */
+	SLICE_SOON_NS = 40000000, /* ... where memory is used again, */
+	CALLERS_MAX = 16,	  /* frames without a symbol, up to the one that called this code */
 	CALLER_LOOKS = 64,
 	SLICE_PIECES_NS = 1000000000, /* ... of a dump that its runtime writes in large pieces */
 	RECENT_FRAMES = 256,
@@ -373,6 +376,14 @@ static int unknown_frame(struct emit *em, uint64_t pc, uint32_t *ret_id)
 	return writer_frame(em->c.writer, em->unknown_mapping, pc, NULL, ret_id);
 }
 
+static void note_dump(struct emit *em, const struct emit_module *m)
+{
+	bool dump = uw_module_jitdump(m->module) != NULL;
+
+	em->has_dumps |= dump;
+	em->has_reuse |= dump && uw_module_symbols_overlap(m->module);
+}
+
 /* No mapping covers the address yet.  One may follow under the same key, so nothing is cached. */
 enum { UNMAPPED = 1 };
 
@@ -397,7 +408,7 @@ static int user_frame(struct emit *em, const struct sample_info *info, uint64_t 
 	uw_modules_touch(em->c.modules, map->module);
 	pc = uw_map_vaddr(map, pc) | (frame & UW_FRAME_GUESSED ? WRITER_GUESSED : 0);
 	if (emit_module_has_epochs(m)) {
-		em->has_dumps |= uw_module_jitdump(m->module) != NULL;
+		note_dump(em, m);
 		r = jit_epochs_key(&m->epochs, pc, jit_epochs_monotonic(em->c.clock, info->time),
 				   &pc);
 		if (r < 0)
@@ -531,6 +542,12 @@ static int user_ids(struct emit *em, const struct sample_info *info, const uint6
 	return 0;
 }
 
+/* Has a dump that is written as soon as there is code shown that memory is used again? */
+static bool is_reused(const struct uw_module *module)
+{
+	return uw_module_symbols_overlap(module) && uw_module_symbols_until(module) == UINT64_MAX;
+}
+
 /* Code of dumps that were read long before the sample: jit-epochs.h. */
 static void begin_slices(struct emit *em, uint64_t sample_time)
 {
@@ -545,7 +562,10 @@ static void begin_slices(struct emit *em, uint64_t sample_time)
 		if (!emit_module_has_epochs(m) || !uw_module_jitdump(m->module) ||
 		    (pieces && !uw_module_symbols_overlap(m->module)))
 			continue;
-		begun |= jit_epochs_slice(&m->epochs, time, pieces ? SLICE_PIECES_NS : SLICE_NS);
+		begun |= jit_epochs_slice(&m->epochs, time,
+					  pieces		 ? SLICE_PIECES_NS
+					  : is_reused(m->module) ? SLICE_SOON_NS
+								 : SLICE_NS);
 	}
 	if (begun)
 		emit_note_uses(em);
@@ -720,6 +740,7 @@ static int symbols_arrived(struct emit *em, struct emit_module *m, int error)
 {
 	int r = begin_epochs(em, m, false);
 
+	note_dump(em, m);
 	if (r >= 0 && m->dump_asked)
 		r = dump_arrived(em, m, error);
 	if (r < 0 || !m->unnamed.n)
@@ -829,14 +850,21 @@ static void request_batch(struct emit *em)
 	}
 }
 
-void emit_read_dumps(struct emit *em, uint64_t now)
+bool emit_read_dumps(struct emit *em, uint64_t now)
 {
 	if (!em->has_dumps || now < em->dumps_at)
-		return;
-	em->dumps_at = now + DUMPS_NS;
-	for (size_t i = 0; i < em->n_modules; i++)
-		if (em->seconds - em->modules[i]->last_use <= DUMP_IDLE_S)
-			emit_module_ask_dump(em->modules[i], em->c.loader);
+		return em->dumps_soon;
+	em->dumps_soon = false;
+	for (size_t i = 0; i < em->n_modules; i++) {
+		struct emit_module *m = em->modules[i];
+
+		if (em->seconds - m->last_use > DUMP_IDLE_S)
+			continue;
+		emit_module_ask_dump(m, em->c.loader);
+		em->dumps_soon |= uw_module_jitdump(m->module) && is_reused(m->module);
+	}
+	em->dumps_at = now + (em->dumps_soon ? DUMPS_SOON_NS : DUMPS_NS);
+	return em->dumps_soon;
 }
 
 int emit_tick(struct emit *em)
@@ -856,6 +884,11 @@ int emit_tick(struct emit *em)
 	}
 	request_batch(em);
 	return writer_symbols_flush(em->c.writer);
+}
+
+bool emit_lacks_times(const struct emit *em)
+{
+	return em->has_reuse && jit_epochs_monotonic(em->c.clock, 0) == UINT64_MAX;
 }
 
 uint64_t emit_lines_left(const struct emit *em)

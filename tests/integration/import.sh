@@ -133,6 +133,11 @@ check dump-whole json dump 'v["stacks"]["whole"] >= 0.99 * total'
 for name in first second third; do
 	check dump-$name has dump ";main;turn;$name;burn"
 done
+# Without the dump's clock a sample cannot know what was at an address at its time.
+check dump-clock-is-right test "$(grep -c 'perf record -k mono' "$TMP/dump.err")" = 0
+check clockless-recorded perf_record clockless -F 499 -e cpu-clock --call-graph dwarf,8192 -- "$PROGRAMS/jitdump" 1 "$TMP"
+check clockless-imported import clockless
+check clockless-is-reported grep -q 'loaded over other code, and the samples have another clock.*; hint: perf record -k mono' "$TMP/clockless.err"
 if "$PERF" inject --jit -i "$TMP/dump.data" -o "$TMP/jit.data" >/dev/null 2>"$TMP/jit.perf" &&
 	ls "$TMP"/jitted-*.so >/dev/null 2>&1; then
 	check jit-imported import jit
