@@ -451,7 +451,7 @@ static const struct script_function *function_of_run(struct python_walk *pw, uin
 	return f || !next ? f : find_code_of(pw, next);
 }
 
-/* The run at index @run whose first frame is at @address, by the C code that it has called. */
+/* The run at index @run with its first frame at @address, by the C code that it has called. */
 static uint64_t key_of_run(const struct python_walk *pw, uint32_t run, uint64_t address)
 {
 	const uint64_t *frames = pw->w->frames;
@@ -539,7 +539,7 @@ static uint64_t frame_outwards(struct python_walk *pw, uint32_t run, uint64_t in
 	return walk_word(pw->w, word + 8);
 }
 
-/* From the frame @f of @function to its caller's, whose function is returned.  NULL: the caller is not known, or (*ret_end) the run ends;
+/* From the frame @f of @function to that of its caller, the function of which is returned.  NULL: the caller is not known, or (*ret_end) the run ends;
  * f->previous is behind it. */
 static const struct script_function *caller_of(struct python_walk *pw, struct python_frame *f,
 					       const struct script_function *function,
