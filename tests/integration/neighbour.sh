@@ -32,6 +32,9 @@ perf_records alone || { echo "perf record fails without perfwind: $(tail -n 1 "$
 if [ -n "$scope" ]; then
 	next_to record-all "$PERFWIND" record -a -o "$TMP/all.pftrace"
 	next_to top "$PERFWIND" top -a
+	next_to off-cpu "$PERFWIND" record --off-cpu -a -o "$TMP/off-cpu.pftrace"
+	next_to flight "$PERFWIND" record --flight-recorder 32M -a -o "$TMP/flight.pftrace"
+	next_to wall "$PERFWIND" record --wall -a -o "$TMP/wall.pftrace"
 fi
 "$PROGRAMS/recursion" 60 >/dev/null &
 target=$!
@@ -44,3 +47,19 @@ data_sources { config { name: "linux.perf" perf_event_config { timebase { freque
 duration_ms: 60000
 END
 [ -z "$scope" ] || next_to trace "$PERFWIND" trace -c "$TMP/config" -o "$TMP/trace.pftrace"
+next_to max-cpu "$PERFWIND" record -F 3000 --max-cpu 0.05% -p $target -o "$TMP/max-cpu.pftrace"
+
+# The daemon's events: those of its recordings.
+if [ -n "$scope" ]; then
+	"$PERFWIND" daemon -s "@perfwind-neighbour-$$" --control-socket "$TMP/control" --hook-socket "@perfwind-hook-$$" >"$TMP/daemon.out" 2>&1 &
+	daemon=$!
+	started $daemon
+	wait_for test -S "$TMP/control"
+	"$PERFWIND" record --daemon --control-socket "$TMP/control" -a -o "$TMP/daemon.pftrace" >"$TMP/asked.out" 2>&1 &
+	asked=$!
+	started $asked
+	check daemon-records wait_for events_of $daemon
+	check daemon perf_records daemon
+	kill $asked $daemon
+	wait $asked $daemon
+fi
