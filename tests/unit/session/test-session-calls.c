@@ -71,6 +71,7 @@ static void test_task(void **state)
 	f.options.pids = &pid;
 	f.options.n_pids = 1;
 	f.options.children = true;
+	f.options.max_cpu_ppm = 10000; /* events of other rates, too */
 	sweep(&f);
 }
 
