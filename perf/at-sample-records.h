@@ -51,7 +51,7 @@ enum {
 };
 
 /* Interpreters; the low byte: Python's minor version, the bytes of Ruby's frames. */
-enum { PYTHON_IS_PYTHON, PYTHON_IS_PHP = 0x100, PYTHON_IS_RUBY = 0x200, PYTHON_HAS_SIZES = 0x400 };
+enum { PYTHON_IS_PYTHON, PYTHON_IS_PHP = 0x100, PYTHON_IS_RUBY = 0x200, PYTHON_HAS_SIZES = 0x400, PYTHON_IS_STG = 0x800 };
 
 /* Where the frames of a process are: addresses and offsets of its interpreter.
  *   Python   the address of the pointer to its main interpreter ─► thread states ─► frame
@@ -75,7 +75,8 @@ struct python_table {
 
 /* Words of a frame: its address; its code object; its caller's frame in the low 48 bits, its owner in bits 56 to 63, and of
  * 3.11 is_entry in bits 48 to 55.  PHP, Ruby: its address; its function in the low 48 bits, and in bit 48: it is the first frame of
- * a run; its instruction; in bits 48 to 63 of its address the function's sign (symbols/script-sign.h), 0: not known. */
+ * a run; its instruction; in bits 48 to 63 of its address the function's sign (symbols/script-sign.h), 0: not known.
+ * Haskell: rbp, then the words from there up. */
 struct python_record {
 	struct at_sample_record head;
 	__u64 frames[PYTHON_STACK_MAX][PYTHON_STACK_WORDS];

@@ -54,7 +54,7 @@ RING(python_ring);
 
 struct thread {
 	u32 tgid, tid;
-	u64 pc, sp; /* of its user side */
+	u64 pc, sp, bp; /* of its user side */
 };
 
 /* asm/ptrace.h: the word that has the mode. */
@@ -76,6 +76,7 @@ static __always_inline bool look(struct bpf_perf_event_data *ctx, struct thread 
 	if ((MODE(&ctx->regs) & MODE_MASK) == MODE_USER) {
 		t->pc = PT_REGS_IP(&ctx->regs);
 		t->sp = PT_REGS_SP(&ctx->regs);
+		t->bp = PT_REGS_FP(&ctx->regs);
 		barrier(); /* keeps the loads apart from the ones below: an instruction has one kind of pointer */
 		return 1;
 	}
@@ -88,6 +89,7 @@ static __always_inline bool look(struct bpf_perf_event_data *ctx, struct thread 
 			return 0;
 		t->pc = PT_REGS_IP(regs);
 		t->sp = PT_REGS_SP(regs);
+		t->bp = PT_REGS_FP(regs);
 		return 1;
 	}
 	return 0;
@@ -422,6 +424,24 @@ static __always_inline bool innermost_frame(const struct python_process *p, u64 
 	return minor >= 13 || read_word(*frame + (minor < 12 ? 8 : 0), frame);
 }
 
+/* Haskell's stack, from rbp up: rbp, then as many words as can be read.  Returns the bytes of both, whole frames. */
+static __always_inline u32 copy_words(struct python_record *r, u64 bp)
+{
+	u64 *to = (u64 *)r->frames;
+
+	if (bp & 7)
+		return 0;
+	to[0] = bp;
+#define WORDS(bytes)                                                               \
+	if (!bpf_probe_read_user(to + 1, (bytes) - sizeof(*to), (const void *)bp)) \
+		return bytes;
+	WORDS(7680)
+	WORDS(3072)
+	WORDS(1008)
+	WORDS(240)
+	return 0;
+}
+
 static __always_inline void python_frames(const struct thread *t)
 {
 	struct python_process *p;
@@ -441,7 +461,7 @@ static __always_inline void python_frames(const struct thread *t)
 	if (w.kind & PYTHON_IS_PHP) {
 		if (!read_word(p->interpreter, &w.next))
 			return;
-	} else {
+	} else if (!(w.kind & PYTHON_IS_STG)) {
 		u64 state = state_of(table, p, t);
 
 		if (!state || !innermost_frame(p, state, &w.next))
@@ -452,6 +472,11 @@ static __always_inline void python_frames(const struct thread *t)
 		return;
 	w.record->head =
 		(struct at_sample_record){.time = bpf_ktime_get_ns(), .sp = t->sp, .tid = t->tid};
+	if (w.kind & PYTHON_IS_STG) {
+		w.record->head.len = copy_words(w.record, t->bp);
+		bpf_ringbuf_submit(w.record, BPF_RB_NO_WAKEUP);
+		return;
+	}
 	if (w.kind & PYTHON_IS_RUBY)
 		bpf_loop(PYTHON_STACK_MAX, ruby_turn, &w, 0);
 	else

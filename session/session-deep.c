@@ -150,6 +150,18 @@ static bool reads_soon(const struct session *s, uint32_t copy)
 	return !s->budget.saving && (!o->tasks || copy >= o->stack_bytes);
 }
 
+/* The stack of GHC's code is in the heap, and no copy has it but the program's. */
+static void learn_stg(struct session *s, const struct outcome *o)
+{
+	struct process *process =
+		o->stg && session_python(s) ? process_find(s->processes, o->info.pid) : NULL;
+
+	if (!process || process->has_stg)
+		return;
+	python_entry_add_stg(session_python(s), process);
+	session_want_program(s);
+}
+
 void session_deep_learn(struct session *s, const struct outcome *o)
 {
 	bool beyond = o->stack_used > o->info.full_copy ||
@@ -158,6 +170,7 @@ void session_deep_learn(struct session *s, const struct outcome *o)
 	if (o->info.full_copy && beyond && o->info.stack_len == o->info.full_copy &&
 	    reads_soon(s, o->info.full_copy))
 		read_soon(s, o->info.cpu);
+	learn_stg(s, o);
 	/* The next one may need more than any copy holds. */
 	if (o->info.full_copy && (beyond || o->stack_used > ADAPT_MAX / 2))
 		session_want_program(s);

@@ -622,6 +622,16 @@ static bool stg_is_return(struct native *e, const struct walk *w, uint64_t at)
 	return stg_is_run(e, w, ra + (uint64_t)(int64_t)to);
 }
 
+/* One frame on, from code of GHC with the rule @rule. */
+static enum step stg_step(struct native *e, struct walk *w, rule_t rule)
+{
+	uint64_t skip = rule_way_ra(rule) * STG_ALIGN;
+
+	return native_step(
+		e, w,
+		rule_frame(RULE_SP, (int64_t)(skip + STG_RA + 8) / 8, (STG_RA + 8 - STG_BP) / 8));
+}
+
 /* Does the walk stand on code of GHC?  Its rule in *rule, and in the cache. */
 static bool guess_stg(struct native *e, struct walk *w, rule_t *rule)
 {
@@ -630,8 +640,10 @@ static bool guess_stg(struct native *e, struct walk *w, rule_t *rule)
 	for (uint64_t skip = 0; skip <= STG_ALIGN; skip += STG_ALIGN) {
 		if (!stg_is_return(e, w, w->sp + skip + STG_RA))
 			continue;
-		*rule = rule_frame(RULE_SP, (int64_t)(skip + STG_RA + 8) / 8,
-				   (STG_RA + 8 - STG_BP) / 8);
+		*rule = rule_with_form(rule_with_way(rule_guess(RULE_NO_CFI, RULE_FORM_STG),
+						     (uint32_t)(skip / STG_ALIGN), 0),
+				       RULE_FORM_STG);
+		e->has_stg = true;
 		native_note(e, w, walk_lookup(w), *rule);
 		return true;
 	}
@@ -645,8 +657,9 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 	enum guess_result result;
 	enum rule_form form;
 
-	if (rule_form(rule) == RULE_FORM_UNKNOWN && guess_stg(e, w, &rule))
-		return native_step(e, w, rule);
+	if (rule_form(rule) == RULE_FORM_STG ||
+	    (rule_form(rule) == RULE_FORM_UNKNOWN && guess_stg(e, w, &rule)))
+		return stg_step(e, w, rule);
 	form = guess_form(e, w, &rule);
 	g.rule = rule;
 	if (form == RULE_FORM_WALKED) {
@@ -689,7 +702,7 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 		return guess_arrive(w, &g);
 	/* At the first sample there the process may not have been readable yet. */
 	if (guess_stg(e, w, &rule))
-		return native_step(e, w, rule);
+		return stg_step(e, w, rule);
 	if (guess_renew(e, w, &rule, g.ra))
 		return native_guess(e, w, rule);
 	return guess_failed(w, rule, result, &g);

@@ -552,6 +552,8 @@ static void walk_finish(struct native *e, struct walk *w)
 		name_method(w, &w->methods[i]);
 	if (w->snapshot->space->script)
 		native_script(e, w);
+	else if (e->has_stg)
+		native_stg(e, w);
 }
 
 static inline void prefetch_regs(const struct uw_snapshot *snapshot, bool link)
@@ -674,6 +676,7 @@ static void native_free(struct uw_engine *engine)
 	native_trails_free(e);
 	native_holes_free(e);
 	native_script_free(e);
+	native_stg_free(e);
 	native_tails_free(e);
 	rule_caches_deinit(&e->by_pc, 2);
 	free(e->chunk);

@@ -208,6 +208,8 @@ struct native {
 	uint64_t tails_used;
 	struct native_end ends[NATIVE_ENDS];
 	struct native_script *script; /* NULL: not needed so far */
+	struct native_stg *stg;	      /* the same */
+	bool has_stg;		      /* there was code of GHC */
 
 	/* The piece of stack that was read last from the process, for one walk. */
 	const struct walk *chunk_owner;
@@ -352,6 +354,9 @@ int native_trail_step(const struct native *e, const struct walk *w, struct nativ
 /* A walk of a process with an interpreter has ended: puts the functions in place of the evaluation loop's frames.  The result
  * becomes PENDING where the layout of the interpreter is not loaded yet. */
 void native_script(struct native *e, struct walk *w);
+/* A walk has ended: GHC's code in it has the callers of its own stack behind it (native-stg.c). */
+void native_stg(struct native *e, struct walk *w);
+void native_stg_free(struct native *e);
 void native_script_free(struct native *e);
 
 /* ---- native-chain.c ---- */

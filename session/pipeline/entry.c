@@ -245,6 +245,7 @@ void outcome_fill(struct outcome *o, const struct entry *e, const struct uw_resu
 	o->result = r->outcome;
 	o->reason = r->reason;
 	o->completed = r->completed;
+	o->stg = r->stg;
 	o->unchecked = r->unchecked;
 	o->by_fp = r->by_fp;
 	o->stack_used = r->stack_used;

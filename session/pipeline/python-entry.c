@@ -8,7 +8,8 @@ void python_entry_attach(struct python_stacks *stacks, struct entry *e)
 	const struct process *process = e->info.process;
 	struct python_stack stack;
 
-	if (!stacks || !e->regs || e->arch != UW_ARCH_X86_64 || !process || !process->language ||
+	if (!stacks || !e->regs || e->arch != UW_ARCH_X86_64 || !process ||
+	    !(process->language || process->has_stg) ||
 	    !python_stacks_find(stacks, e->info.tid, e->regs[UW_X86_SP], e->info.time, &stack))
 		return;
 	e->python = stack.frames;
@@ -41,6 +42,14 @@ static void add_script(struct python_stacks *stacks, uint32_t pid, const struct 
 				  .through = s->through,
 				  .frame = s->innermost,
 			  });
+}
+
+void python_entry_add_stg(struct python_stacks *stacks, struct process *process)
+{
+	if (process->has_stg)
+		return;
+	process->has_stg = true;
+	python_stacks_add(stacks, process->pid, &(struct python_threads){.kind = PYTHON_IS_STG});
 }
 
 void python_entry_add(struct python_stacks *stacks, uint32_t pid, const struct uw_module *module)

@@ -9,5 +9,7 @@
 void python_entry_attach(struct python_stacks *stacks, struct entry *e);
 /* The entry's bytes were copied, or its sample was unwound: gives the record back. */
 void python_entry_put(struct python_stacks *stacks, struct entry *e);
+/* From now on the samples of @process have the stack of GHC's code (unwinder/native-stg.c). */
+void python_entry_add_stg(struct python_stacks *stacks, struct process *process);
 /* From now on the samples of process @pid have their frames; @module is its Python's, loaded. */
 void python_entry_add(struct python_stacks *stacks, uint32_t pid, const struct uw_module *module);

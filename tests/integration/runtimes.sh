@@ -230,6 +230,26 @@ for name in php ruby; do
 	fi
 done
 
+# Functions that are freed, and others in their memory (reuse.php, reuse.rb): one may have no name, as it is gone before that was
+# read, but none has the name of another one without being marked as a guess.
+not_reused() {
+	"$PERFWIND" report --tree --csv --no-colour "$TMP/$1.pftrace" 2>/dev/null |
+		"$PYTHON" "$SOURCES/reused.py" >"$TMP/$1.right"
+	awk -v name="$1" '{ s = s " " $1 " " $3 " %" ; n = $2 } END { printf "    %-24s%s of %d\n", name, s, n }' "$TMP/$1.right"
+	awk '$1 == "wrong" { wrong = $3; n = $2 } $1 == "right" { right = $3 } END { exit !(n > 100 && wrong <= 3 && right > 5) }' "$TMP/$1.right"
+}
+for name in php ruby; do
+	has_tool $name-reused $name || continue
+	row $name-reused 98 $name "$SOURCES/reuse.${name/ruby/rb}" 2
+	check $name-reused-names not_reused $name-reused
+	export PERFWIND_WITHOUT=bpf${PERFWIND_WITHOUT:+,$PERFWIND_WITHOUT}
+	row $name-reused-late 98 $name "$SOURCES/reuse.${name/ruby/rb}" 2
+	check $name-reused-late-names not_reused $name-reused-late
+	PERFWIND_WITHOUT=${PERFWIND_WITHOUT#bpf}
+	PERFWIND_WITHOUT=${PERFWIND_WITHOUT#,}
+	[ "$PERFWIND_WITHOUT" ] || unset PERFWIND_WITHOUT
+done
+
 # ---- Java: with frame pointers and without, where the VM describes its code; interpreted, by C1 alone, by C1 and C2; attached ----
 
 if has_tool java java javac && check java-build javac -d "$TMP" "$SOURCES/Work.java"; then
@@ -266,7 +286,7 @@ if has_tool go-stripped go && check go-stripped-build env GOCACHE="$TMP/go" GOPA
 	row go-stripped 99.5 "$TMP/gostripped" "$SECONDS_EACH"
 	judged go-stripped 99.5 main.goWork=main.goInner
 fi
-cp "$LANGUAGES/work.ml" "$SOURCES/leaves.hs" "$TMP"
+cp "$LANGUAGES/work.ml" "$SOURCES/leaves.hs" "$SOURCES/callers.hs" "$TMP"
 if has_tool ocaml ocamlopt && check ocaml-build sh -c "cd '$TMP' && ocamlopt -o ocamlwork work.ml"; then
 	row ocaml 99.5 "$TMP/ocamlwork" "$SECONDS_EACH"
 	judged ocaml 99.5 Work.ocaml_work=Work.inner
@@ -277,6 +297,30 @@ if has_tool haskell ghc && check haskell-build sh -c "cd '$TMP' && ghc -O -o has
 	# Both have the same work.
 	halves() { folded haskell | awk '/\.\$wnorthLeaf / { n += $NF } /\.\$wsouthLeaf / { s += $NF } END { print n, s; exit n < 0.7 * s || s < 0.7 * n || n + s < 20 }'; }
 	check haskell-halves halves
+	# Behind the start: the callers of each leaf of callers.hs, as its source states them.  Without BPF programs a leaf may have no
+	# callers in Haskell, and never those of another one.
+	callers_right() {
+		"$PERFWIND" export --to folded --time 300ms- -o - "$TMP/haskell-callers.pftrace" 2>/dev/null | awk '
+			{ n = $NF; sub(/ [0-9]+$/, ""); gsub(/;[^;]*_\[k\]/, ""); leaf = $0; sub(/.*\.\$w/, "", leaf) }
+			leaf !~ /^(north|south|deep)Leaf$/ { next }
+			{ total += n }
+			/;Main\.\$wloop;Main\.\$wnorth;Main\.\$wnorthMiddle;Main\.\$wnorthLeaf$/ { right += n; next }
+			/;Main\.\$wloop;Main\.\$wsouth;Main\.\$wsouthMiddle;Main\.\$wsouthLeaf$/ { right += n; next }
+			/;Main\.\$wloop(;Main\.\$wdepth){7};Main\.\$wdeepLeaf$/ { right += n; next }
+			!/;Main\..*;Main\./ { none += n }
+			END { printf "callers %d %.2f\nnot-wrong %d %.2f\n", total, 100 * right / (total ? total : 1), total, 100 * (right + none) / (total ? total : 1) }' \
+			>"$TMP/haskell-callers.right"
+		awk '{ printf "    haskell-%-16s %s %% of %d\n", $1, $3, $2 }' "$TMP/haskell-callers.right"
+	}
+	check haskell-callers-build sh -c "cd '$TMP' && ghc -O -outputdir callers.o -o callers callers.hs"
+	row haskell-callers 95 "$TMP/callers" "$SECONDS_EACH"
+	callers_right
+	check haskell-callers-not-wrong right_is haskell-callers not-wrong 95
+	if [ "$BPF" ]; then
+		right_at_least haskell-callers callers 95
+	else
+		unable haskell-callers-callers "no BPF programs here: GHC's stack is read late"
+	fi
 fi
 
 table
