@@ -51,7 +51,13 @@ enum {
 };
 
 /* Interpreters; the low byte: Python's minor version, the bytes of Ruby's frames. */
-enum { PYTHON_IS_PYTHON, PYTHON_IS_PHP = 0x100, PYTHON_IS_RUBY = 0x200, PYTHON_HAS_SIZES = 0x400, PYTHON_IS_STG = 0x800 };
+enum {
+	PYTHON_IS_PYTHON,
+	PYTHON_IS_PHP = 0x100,
+	PYTHON_IS_RUBY = 0x200,
+	PYTHON_HAS_SIZES = 0x400,
+	PYTHON_IS_STG = 0x800
+};
 
 /* Where the frames of a process are: addresses and offsets of its interpreter.
  *   Python   the address of the pointer to its main interpreter ─► thread states ─► frame

@@ -29,7 +29,7 @@ enum {
 	CALL_CACHE = 8,	       /* struct rb_call_data */
 	CACHE_METHOD = 16,     /* struct rb_callcache */
 	AGAIN_MAX = 60,	       /* functions read with one that is read again, which were */
-	AGAINS_MAX = 4,	       /* such readings for one stack */
+	AGAINS_MAX = 4,	       /* readings of this kind for one stack */
 	AGAIN_NS = 1000000000, /* ... seen not longer ago */
 	PHP_INTERNAL = 1,      /* zend_function.type */
 	PHP_USER = 2,

@@ -10,7 +10,7 @@
  *            ..                                                               RET_BIG: a word at layout (i32) from the code on
  *                                                                             RET_FUN: 2 + the first word of the frame
  *
- *     UNDERFLOW_FRAME leads to the next piece of the stack, whose Sp is its third word.  STOP_FRAME is the first frame of a thread.
+ *     UNDERFLOW_FRAME leads to the next piece of the stack; Sp of that is its third word.  STOP_FRAME is the first frame of a thread.
  *
  * The stack is read as it was at the sample where a BPF program has copied it (perf/at-sample.h).  What is read from the process
  * afterwards may be another call's by then: it is shown where it read the same before the sample and after, many times, from the innermost frame on.  The frames

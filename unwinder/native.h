@@ -94,7 +94,7 @@ struct native_saved {
 struct native_trail {
 	uint32_t marks[NATIVE_MARKS]; /* the low half of a step's sp, at native_mark() */
 	uint32_t thread, key, n, n_saved;
-	uint32_t unused, wait; /* stacks in a row that had no use for it, and their limit */
+	uint32_t unused, wait;	    /* stacks in a row that had no use for it, and their limit */
 	uint32_t noted_from, noted; /* native-hole.c has notes of the steps from here; since when */
 	struct native_trail_step steps[NATIVE_TRAIL_STEPS]; /* ascending, the last is the root */
 	struct native_saved saved[NATIVE_TRAIL_STEPS];
