@@ -67,7 +67,6 @@ int bpf_ring_open(int fd, size_t bytes, struct bpf_ring **ret_ring);
 struct bpf_ring *bpf_ring_free(struct bpf_ring *ring);
 /* For instructions, and to poll: readable when the program asked for a wake-up. */
 int bpf_ring_fd(const struct bpf_ring *ring);
-size_t bpf_ring_bytes(const struct bpf_ring *ring);
 enum { BPF_RING_EMPTY = 1 };
 /* 0 and the next finished record; BPF_RING_EMPTY: there is none.  A record that is still being written
  * is passed over and returned by a later call, so records of one CPU stay in order.  -EBADMSG: the ring
@@ -75,3 +74,7 @@ enum { BPF_RING_EMPTY = 1 };
 int bpf_ring_next(struct bpf_ring *ring, struct bpf_ring_record *ret_record);
 /* Gives a record back, in any order; each once. */
 void bpf_ring_put(struct bpf_ring *ring, uint64_t position);
+/* A ring over given memory, for tests: @consumer and @producer hold one position each, @data @size
+ * bytes, mapped twice in a row.  Borrows all. */
+int bpf_ring_of(_Atomic uint64_t *consumer, const _Atomic uint64_t *producer, const uint8_t *data,
+		size_t size, struct bpf_ring **ret_ring);

@@ -123,7 +123,7 @@ struct source_answer {
 	size_t error_size;
 };
 
-/* source.c */
+/* source-group.c */
 void source_group_init(struct source_group *group);
 void source_group_deinit(struct source_group *group);
 void source_attach_program(const struct perf_source *source, int fd);
@@ -148,10 +148,7 @@ static inline bool source_samples(const struct perf_source *source)
 }
 /* source.c.  @sampling_only: sideband events stay as they are.  The first error. */
 int source_switch_all(struct perf_source *source, bool on, bool sampling_only);
-/* source-switch.c: options.switches.  Does nothing without. */
-/* After the leader.  A refusal for lack of permission is no failure: switches are then not sampled. */
-int source_switch_open(struct perf_source *source, pid_t tid, size_t cpu_index,
-		       struct source_group *group);
+/* source-group.c */
 /* @request (PERF_EVENT_IOC_ENABLE ...) to the sideband events of a group, or to those that sample now.  The first error. */
 int source_switch_request(const struct perf_source *source, const struct source_group *group,
 			  bool sideband, unsigned long request);

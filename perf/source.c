@@ -327,24 +327,6 @@ static int source_rings_map(struct perf_source *source, const struct source_answ
  *   EINVAL, EOPNOTSUPP, ENOENT   precise_ip one lower
  * Later events may only lower precise_ip: layouts are fixed once the rings are in the merge. */
 
-void source_group_init(struct source_group *group)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(group->fds); i++)
-		group->fds[i] = -1;
-	group->sideband = -1;
-	group->id = 0;
-}
-
-void source_group_deinit(struct source_group *group)
-{
-	/* followers first: a leader that goes makes them leaders */
-	for (size_t i = ARRAY_SIZE(group->fds); i-- > 0;)
-		group->fds[i] = fd_close(group->fds[i]);
-	group->sideband = fd_close(group->sideband);
-}
-
-/* Opens @tid's events on all CPUs, maps the rings if they are not yet, and adds the task.  -ESRCH
- * without a line; else < 0 with one. */
 static void source_task_deinit(struct perf_source *source, struct source_task *task)
 {
 	for (size_t i = 0; task->groups && i < source->n_cpus; i++)
@@ -352,75 +334,6 @@ static void source_task_deinit(struct perf_source *source, struct source_task *t
 	free(task->groups);
 	task->groups = NULL;
 	task->clock_fd = fd_close(task->clock_fd);
-}
-
-static int open_event(struct perf_source *source, struct perf_event_attr *attr,
-		      const struct perf_spec *spec, pid_t tid, int cpu, int group_fd)
-{
-	int fd;
-
-	source->failed = spec;
-	fd = perf_event_open(attr, tid, cpu, group_fd, PERF_FLAG_FD_CLOEXEC);
-	if (fd < 0)
-		return fd;
-	if (spec && spec->filter && ioctl(fd, PERF_EVENT_IOC_SET_FILTER, spec->filter) < 0) {
-		int r = -errno;
-
-		source->failed_filter = true;
-		fd_close(fd);
-		return r;
-	}
-	return fd;
-}
-
-/* Tracepoints and probes take programs of another type: their samples go without. */
-void source_attach_program(const struct perf_source *source, int fd)
-{
-	const struct at_sample *at = source->options.at_sample;
-
-	if (at && !source->options.poll && ioctl(fd, PERF_EVENT_IOC_SET_BPF, at->program_fd) < 0)
-		log_debug("BPF program not attached: %s", strerror(errno));
-}
-
-static int open_members(struct perf_source *source, pid_t tid, size_t cpu_index,
-			uint32_t stack_bytes, struct source_group *group)
-{
-	const struct perf_options *options = &source->options;
-	int cpu = (int)source->cpus[cpu_index].cpu;
-	struct perf_event_attr attr;
-	int fd;
-
-	attr_leader(options, stack_bytes, &attr);
-	if (!options->tasks)
-		attr.wakeup_events =
-			source_wakeup_events(source, source->cpus[cpu_index].soon, stack_bytes);
-	fd = open_event(source, &attr, &options->leader, tid, cpu, -1);
-	if (fd < 0)
-		return fd;
-	group->fds[0] = fd;
-	for (size_t i = 0; i < options->n_followers; i++) {
-		attr_follower(options, i, &attr);
-		fd = open_event(source, &attr, &options->followers[i], tid, cpu, group->fds[0]);
-		if (fd < 0)
-			return fd;
-		group->fds[1 + i] = fd;
-	}
-	source->failed = NULL;
-	if (ioctl(group->fds[0], PERF_EVENT_IOC_ID, &group->id) < 0)
-		return fail(-errno);
-	source_attach_program(source, group->fds[0]);
-	return source_switch_open(source, tid, cpu_index, group);
-}
-
-int source_group_open(struct perf_source *source, pid_t tid, size_t cpu_index, uint32_t stack_bytes,
-		      struct source_group *group)
-{
-	int r = open_members(source, tid, cpu_index, stack_bytes, group);
-
-	if (r < 0) /* not the sideband event, which may be there already */
-		for (size_t i = ARRAY_SIZE(group->fds); i-- > 0;)
-			group->fds[i] = fd_close(group->fds[i]);
-	return r; /* the caller may fall back: not yet a failure */
 }
 
 /* Without the kernel nothing would be left of these. */
@@ -536,7 +449,8 @@ static int open_cpu(struct perf_source *source, pid_t tid, size_t i, struct sour
 	if (r < 0 || source->options.poll)
 		return r;
 	attr_sideband(&source->options, &attr);
-	r = open_event(source, &attr, NULL, tid, (int)source->cpus[i].cpu, -1);
+	source->failed = NULL;
+	r = perf_event_open(&attr, tid, (int)source->cpus[i].cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	if (r == -ENODEV)
 		return CPU_OFFLINE;
 	if (r < 0)
@@ -552,7 +466,8 @@ static int open_clock(struct perf_source *source, struct source_task *task,
 	int r;
 
 	attr_task_clock(&source->options, &attr);
-	r = open_event(source, &attr, NULL, task->tid, -1, -1);
+	source->failed = NULL;
+	r = perf_event_open(&attr, task->tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	if (r < 0)
 		return r == -ESRCH ? r : source_explain(source, r, task->tid, answer);
 	task->clock_fd = r;
@@ -700,6 +615,8 @@ static int join(struct perf_source *source, struct source_task *task,
 	return r;
 }
 
+/* Opens @tid's events on all CPUs, maps the rings if they are not yet, and adds the task.  -ESRCH
+ * without a line; else < 0 with one. */
 static int source_open_task(struct perf_source *source, pid_t tid,
 			    const struct source_answer *answer)
 {

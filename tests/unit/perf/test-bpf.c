@@ -5,7 +5,7 @@
 
 #include "tests/unit/cmocka.h"
 
-#include "perf/bpf-parts.h"
+#include "perf/bpf.h"
 
 /* ---- rings ---- */
 

@@ -12,7 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "perf/bpf-parts.h"
 #include "perf/uapi.h"
 
 enum { SIZE = 1 << 20, NEAR_MS = 5, TID = 70, COPY = 8192, SP_IN_PAGE = 0x128 };

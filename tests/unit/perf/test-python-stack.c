@@ -10,7 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "perf/bpf-parts.h"
 #include "perf/uapi.h"
 
 enum { SIZE = 1 << 16, TID = 70, FRAME_BYTES = 8 * PYTHON_STACK_WORDS, FRAME_SIZE = 80 };

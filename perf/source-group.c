@@ -1,12 +1,13 @@
-/* source-switch.c - samples of tasks that leave their CPU.  See source-parts.h.
+/* source-group.c - the events of one task on one CPU: leader, followers, samples of a task that leaves the CPU.  See source-parts.h.
  *
- * Two events a CPU: one samples each switch, the other each PERF_SWITCHES_THIN-th, and one of the two is
+ * Switches: two events a CPU: one samples each switch, the other each PERF_SWITCHES_THIN-th, and one of the two is
  * enabled.  Of an inherited event the period cannot be changed (PERF_EVENT_IOC_PERIOD does not reach
  * the copies of the children), but it can be disabled for all copies.
  *
  * The software event context-switches is used, not the tracepoint sched:sched_switch: it needs no tracefs,
  * and fires in the task that leaves, so the sample has its registers and stack. */
 #include <errno.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
 
@@ -19,8 +20,9 @@ enum { FIRST_NS = 250000 }; /* from the start of sampling to the first sample of
 
 static const uint64_t periods[] = {1, PERF_SWITCHES_THIN};
 
-int source_switch_open(struct perf_source *source, pid_t tid, size_t cpu_index,
-		       struct source_group *group)
+/* After the leader.  A refusal for lack of permission is no failure: switches are then not sampled. */
+static int open_switches(struct perf_source *source, pid_t tid, size_t cpu_index,
+			 struct source_group *group)
 {
 	if (!source->options.switches || (source->settled && !source->samples_switches))
 		return 0;
@@ -42,6 +44,91 @@ int source_switch_open(struct perf_source *source, pid_t tid, size_t cpu_index,
 	}
 	source->samples_switches = true;
 	return 0;
+}
+
+void source_group_init(struct source_group *group)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(group->fds); i++)
+		group->fds[i] = -1;
+	group->sideband = -1;
+	group->id = 0;
+}
+
+void source_group_deinit(struct source_group *group)
+{
+	/* followers first: a leader that goes makes them leaders */
+	for (size_t i = ARRAY_SIZE(group->fds); i-- > 0;)
+		group->fds[i] = fd_close(group->fds[i]);
+	group->sideband = fd_close(group->sideband);
+}
+
+static int open_event(struct perf_source *source, struct perf_event_attr *attr,
+		      const struct perf_spec *spec, pid_t tid, int cpu, int group_fd)
+{
+	int fd;
+
+	source->failed = spec;
+	fd = perf_event_open(attr, tid, cpu, group_fd, PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0)
+		return fd;
+	if (spec && spec->filter && ioctl(fd, PERF_EVENT_IOC_SET_FILTER, spec->filter) < 0) {
+		int r = -errno;
+
+		source->failed_filter = true;
+		fd_close(fd);
+		return r;
+	}
+	return fd;
+}
+
+/* Tracepoints and probes take programs of another type: their samples go without. */
+void source_attach_program(const struct perf_source *source, int fd)
+{
+	const struct at_sample *at = source->options.at_sample;
+
+	if (at && !source->options.poll && ioctl(fd, PERF_EVENT_IOC_SET_BPF, at->program_fd) < 0)
+		log_debug("BPF program not attached: %s", strerror(errno));
+}
+
+static int open_members(struct perf_source *source, pid_t tid, size_t cpu_index,
+			uint32_t stack_bytes, struct source_group *group)
+{
+	const struct perf_options *options = &source->options;
+	int cpu = (int)source->cpus[cpu_index].cpu;
+	struct perf_event_attr attr;
+	int fd;
+
+	attr_leader(options, stack_bytes, &attr);
+	if (!options->tasks)
+		attr.wakeup_events =
+			source_wakeup_events(source, source->cpus[cpu_index].soon, stack_bytes);
+	fd = open_event(source, &attr, &options->leader, tid, cpu, -1);
+	if (fd < 0)
+		return fd;
+	group->fds[0] = fd;
+	for (size_t i = 0; i < options->n_followers; i++) {
+		attr_follower(options, i, &attr);
+		fd = open_event(source, &attr, &options->followers[i], tid, cpu, group->fds[0]);
+		if (fd < 0)
+			return fd;
+		group->fds[1 + i] = fd;
+	}
+	source->failed = NULL;
+	if (ioctl(group->fds[0], PERF_EVENT_IOC_ID, &group->id) < 0)
+		return fail(-errno);
+	source_attach_program(source, group->fds[0]);
+	return open_switches(source, tid, cpu_index, group);
+}
+
+int source_group_open(struct perf_source *source, pid_t tid, size_t cpu_index, uint32_t stack_bytes,
+		      struct source_group *group)
+{
+	int r = open_members(source, tid, cpu_index, stack_bytes, group);
+
+	if (r < 0) /* not the sideband event, which may be there already */
+		for (size_t i = ARRAY_SIZE(group->fds); i-- > 0;)
+			group->fds[i] = fd_close(group->fds[i]);
+	return r; /* the caller may fall back: not yet a failure */
 }
 
 /* @kind: ID_*, or 0. */
