@@ -65,8 +65,9 @@ static inline uint64_t uw_python_sign(const struct uw_python_content *c)
 	hash = 1 + hash_u64(hash ^ (c->units << 32 | c->line)) % 4095;
 	return (hash >> 3) << 47 | (hash & 7);
 }
-/* Bytes that are read of a frame (up to its locals), of a code object (up to its bytecode), of a frame of PHP or Ruby, and of the
- * stack behind the place where PHP's loop keeps registers.  A layout outside these is refused (uw_python_fits(), uw_script_fits()). */
+/* Bytes that are read of a frame (up to its locals), of a code object (up to its bytecode), of a frame of PHP or Ruby,
+ * and of the stack behind the place where PHP's loop keeps registers.  A layout outside these is refused
+ * (uw_python_fits(), uw_script_fits()). */
 enum {
 	UW_PYTHON_FRAME = 80,
 	UW_PYTHON_CODE = 208,
@@ -154,8 +155,8 @@ struct uw_script {
 	/* PHP: where the loop keeps both of its caller, from its stack pointer on.  0: unwind information shows them. */
 	uint8_t saved_frame, saved_next;
 };
-/* x86-64's `mov disp8(%rsp), %reg` of 8 bytes, where @reg has the instruction set's number: REX.W with R, 8b, ModRM, SIB.  The slot; < 0:
- * the 5 bytes at @p are something else. */
+/* x86-64's `mov disp8(%rsp), %reg` of 8 bytes, where @reg has the instruction set's number: REX.W with R, 8b, ModRM,
+ * SIB.  The slot; < 0: the 5 bytes at @p are something else. */
 static inline int uw_python_load(const uint8_t *p, unsigned reg)
 {
 	bool is = p[0] == (0x48 | (reg & 8) >> 1) && p[1] == 0x8b &&
@@ -163,8 +164,8 @@ static inline int uw_python_load(const uint8_t *p, unsigned reg)
 
 	return is ? p[4] : -1;
 }
-/* Do the offsets lie in what the engine reads, and the registers in a machine's?  The process that found them has parsed the memory
- * of a target.  A layout with version 0 is not used. */
+/* Do the offsets lie in what the engine reads, and the registers in a machine's?  The process that found them has parsed
+ * the memory of a target.  A layout with version 0 is not used. */
 static inline bool uw_python_fits(const struct uw_python *p)
 {
 	const struct uw_python_offsets *o = &p->offsets;
@@ -202,8 +203,8 @@ static inline bool uw_script_fits(const struct uw_script *s)
 }
 enum { UW_SCRIPT_POSITION_BITS = 12, UW_SCRIPT_NO_POSITION = (1 << UW_SCRIPT_POSITION_BITS) - 1 };
 enum { UW_SCRIPT_ADDRESS_BITS = 56 }; /* and bits of the sign above, see uw_script_place() */
-/* The address in the module of an interpreter that stands for a place in a function: @function is aligned to 8 bytes and below
- * 1 << 47, @position is the number of the instruction, cut at UW_SCRIPT_NO_POSITION. */
+/* The address in the module of an interpreter that stands for a place in a function: @function is aligned to 8 bytes and
+ * below 1 << 47, @position is the number of the instruction, cut at UW_SCRIPT_NO_POSITION. */
 static inline uint64_t uw_script_frame(uint64_t function, uint64_t position)
 {
 	return function >> 3 << UW_SCRIPT_POSITION_BITS |

@@ -11,8 +11,8 @@
  *     frame->prev_instr = next_instr++        from 3.13 on: frame->instr_ptr = next_instr       a store to [frame + 56]
  *
  * Compilers keep both in registers throughout, so the most frequent `mov %X, 56(%Y)` of the function shows which: 183 to 209
- * of them, against 3 of any other.  The register of the instruction may have something else during a call; then the instruction is in
- * a slot of the loop's own stack, from which `mov M(%rsp), %X` brings it back. */
+ * of them, against 3 of any other.  The register of the instruction may have something else during a call; then the
+ * instruction is in a slot of the loop's own stack, from which `mov M(%rsp), %X` brings it back. */
 #include <errno.h>
 #include <string.h>
 

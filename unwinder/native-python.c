@@ -19,11 +19,12 @@
  * Where BPF programs are permitted, one has copied the Python frames at the sample (perf/at-sample.h): these are proved.
  * Else they are read from the process after the sample, and may be of another call by then:
  *
- * - The first function of each run is proved by the loop's registers, which unwind information finds in the copy: its frame, and its
- *   next instruction.
+ * - The first function of each run is proved by the loop's registers, which unwind information finds in the copy: its
+ *   frame, and its next instruction.
  * - A frame is proved where its words read the same before the sample and after.
- * - The caller of a function is a guess where each reading of this function at this address has shown the same caller (script_usual()).
- *   One reading is no evidence: by then another call may have led to the same function.
+ * - The caller of a function is a guess, and proved after more readings, where each reading of this function at this
+ *   address has shown the same caller (script_usual()).  One reading is no evidence: by then another call may have led
+ *   to the same function.
  * - What is not known is left out, and the loop's frame stands for it. */
 #include "unwinder/script-frames.h"
 
@@ -155,8 +156,8 @@ static bool is_same_code(const struct python_walk *pw, const struct script_funct
 	return uw_python_sign(&content) == c->sign;
 }
 
-/* Reads the known object @c at once with others of which a quarter of the time is over.  One that is not as it was stays as it is:
- * it is read by itself when it is needed. */
+/* Reads the known object @c at once with others of which a quarter of the time is over.  One that is not as it was stays
+ * as it is: it is read by itself when it is needed. */
 static void read_again(struct python_walk *pw, struct script_function *c, uint64_t now)
 {
 	struct uw_memory *memory = pw->w->snapshot->space->memory;
@@ -361,7 +362,8 @@ static uint64_t find_cframe(const struct python_walk *pw, uint32_t run, uint64_t
 
 /* ---- the stack ---- */
 
-/* The slot of the loop's stack that its code behind the return address @ra brings the instruction back from; < 0: not found. */
+/* The slot of the loop's stack that its code behind the return address @ra brings the instruction back from; < 0: not
+ * found. */
 static int slot_behind(struct python_walk *pw, uint64_t ra)
 {
 	static const uint8_t insn_of[8] = {0, 2, 1, 3, 6, 7, 5, 4}; /* of DWARF's */
@@ -374,8 +376,8 @@ static int slot_behind(struct python_walk *pw, uint64_t ra)
 	return -1;
 }
 
-/* By the slots of the loop at index @run, which has @regs: the function that all that have one have; else, of the slot that is in use at
- * this call.  NULL: none. */
+/* By the slots of the loop at index @run, which has @regs: the function that all that have one have; else, of the slot
+ * that is in use at this call.  NULL: none. */
 static const struct script_function *function_of_slots(struct python_walk *pw, uint32_t run,
 						       const struct cfi_regs *regs)
 {
@@ -428,8 +430,8 @@ static uint64_t frame_of_run(struct python_walk *pw, uint32_t k, uint64_t inside
 	return regs.r[pw->py->frame];
 }
 
-/* The function that run @k is in, with its frame at @frame and has @late by now, by the loop's registers and its stack as of the
- * sample.  NULL: not known. */
+/* The function that run @k is in, with its frame at @frame and has @late by now, by the loop's registers and its stack
+ * as of the sample.  NULL: not known. */
 static const struct script_function *function_of_run(struct python_walk *pw, uint32_t k,
 						     uint64_t frame,
 						     const struct script_function *late)
@@ -523,8 +525,8 @@ first_function(struct python_walk *pw, uint32_t k, uint64_t address, struct pyth
 	return code_at(pw, code);
 }
 
-/* 3.11: the frame of the next run outwards, by the _PyCFrame of this one, which is at *cframe, or (0) has the frame @inside; 0: not known.
- * *cframe: the next one. */
+/* 3.11: the frame of the next run outwards, by the _PyCFrame of this one, which is at *cframe, or (0) has the frame
+ * @inside; 0: not known. *cframe: the next one. */
 static uint64_t frame_outwards(struct python_walk *pw, uint32_t run, uint64_t inside,
 			       uint64_t *cframe)
 {
@@ -539,8 +541,8 @@ static uint64_t frame_outwards(struct python_walk *pw, uint32_t run, uint64_t in
 	return walk_word(pw->w, word + 8);
 }
 
-/* From the frame @f of @function to that of its caller, the function of which is returned.  NULL: the caller is not known, or (*ret_end) the run ends;
- * f->previous is behind it. */
+/* From the frame @f of @function to that of its caller, the function of which is returned.  NULL: the caller is not
+ * known, or (*ret_end) the run ends; f->previous is behind it. */
 static const struct script_function *caller_of(struct python_walk *pw, struct python_frame *f,
 					       const struct script_function *function,
 					       bool *ret_end)
@@ -580,8 +582,9 @@ static void push_function(struct python_walk *pw, const struct script_function *
 					   (proved ? 0 : UW_FRAME_GUESSED));
 }
 
-/* The functions outwards of @f that are proved, behind the loop's frame for those between.  The list is the one of a later time: it has
- * to lead to the run's end, and not to @outer, the frame of the next run.  *ret_frame: behind the end.  false: there is none. */
+/* The functions outwards of @f that are proved, behind the loop's frame for those between.  The list is the one of a
+ * later time: it has to lead to the run's end, and not to @outer, the frame of the next run.  *ret_frame: behind the
+ * end.  false: there is none. */
 static bool push_proved(struct python_walk *pw, uint32_t run, struct python_frame *f,
 			uint64_t outer, uint64_t *ret_frame)
 {
@@ -614,8 +617,8 @@ static bool push_proved(struct python_walk *pw, uint32_t run, struct python_fram
 	return false;
 }
 
-/* The Python frames of run @k, from @address outwards; @cframe: its _PyCFrame where that is known.  *ret_frame: behind the last one, an
- * entry frame or the frame of the next run.  false: they do not lead there. */
+/* The Python frames of run @k, from @address outwards; @cframe: its _PyCFrame where that is known.  *ret_frame: behind
+ * the last one, an entry frame or the frame of the next run.  false: they do not lead there. */
 static bool push_run(struct python_walk *pw, uint32_t k, uint64_t address, uint64_t cframe,
 		     uint64_t *ret_frame)
 {

@@ -59,8 +59,8 @@ struct native_script {
 	uint32_t n;
 };
 
-/* How long (ns) a reading of an object that may move stays valid: a part of the time from @since to @read_at, during which the
- * object was the same.  Each reading is a round trip to a helper process. */
+/* How long (ns) a reading of an object that may move stays valid: a part of the time from @since to @read_at, during
+ * which the object was the same.  Each reading is a round trip to a helper process. */
 static inline uint64_t script_fresh(uint64_t since, uint64_t read_at)
 {
 	enum { LEAST_NS = 20000000, PART = 4 };
@@ -71,19 +71,20 @@ static inline uint64_t script_fresh(uint64_t since, uint64_t read_at)
 
 /* The process wrote the stack and the frames: what is looked for in them has an end.  false: it is reached. */
 bool script_step(struct native_script *s, uint32_t n);
-/* The words of the frame at @frame are @code and @words.  Did it read the same before the sample, often enough to be proved?  Notes
- * that it reads so now. */
+/* The words of the frame at @frame are @code and @words.  Did it read the same before the sample, often enough to be
+ * proved?  Notes that it reads so now. */
 bool script_same(struct native_script *s, const struct native *e, const struct walk *w,
 		 uint64_t frame, uint64_t code, uint64_t words);
 /* @key (a hash) was seen with @code and @words. */
 void script_note(struct native_script *s, const struct native *e, uint64_t key, uint64_t code,
 		 uint64_t words);
-/* What @key was seen with each time lately.  SCRIPT_UNUSUAL: too seldom, or with something else, too; SCRIPT_PROVED: before the sample,
- * and as often as a frame has to read the same. */
+/* What @key was seen with each time lately.  SCRIPT_UNUSUAL: too seldom, or with something else, too; SCRIPT_PROVED:
+ * before the sample, and as often as a frame has to read the same. */
 enum script_usual { SCRIPT_UNUSUAL, SCRIPT_USUAL, SCRIPT_PROVED };
 enum script_usual script_usual(struct native_script *s, const struct walk *w, uint64_t key,
 			       uint64_t *ret_code, uint64_t *ret_words);
-/* The place of the function at @address in the table, by its serial and address; it may hold another one, which is to be replaced. */
+/* The place of the function at @address in the table, by its serial and address; it may hold another one, which is to be
+ * replaced. */
 struct script_function *script_function_slot(struct native_script *s, uint64_t address);
 static inline bool script_function_has(const struct script_function *f, uint64_t instruction)
 {

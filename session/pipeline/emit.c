@@ -39,7 +39,7 @@ enum {
 	DUMP_IDLE_S = 4,      /* a jitdump is read on so long after code of it ran, */
 	DUMPS_NS = 100000000, /* ... that often */
 	DUMPS_SOON_NS =
-		20000000, /* ... where it shows that memory is used again: samples until then have the name of the code before */
+		20000000, /* ... where memory is used again: samples until then have the name before */
 	SLICES_NS = 50000000,	  /* slices of JIT code are looked at that often; they begin */
 	SLICE_NS = 150000000,	  /* ... so long after the last reading, */
 	SLICE_SOON_NS = 40000000, /* ... where memory is used again, */

@@ -47,8 +47,8 @@ void emit_announce_again(struct emit *emit);
 /* Once a second: writes late names, has grown perf maps read again, and requests lines where many
  * addresses wait. */
 int emit_tick(struct emit *emit);
-/* Has grown jitdumps read on, 10 times a second: they show which code is at an address by now.  @now: CLOCK_MONOTONIC ns.  true: one has
- * shown that memory is used again, and the next call is due in 20 ms. */
+/* Has grown jitdumps read on, 10 times a second: they show which code is at an address by now.  @now: CLOCK_MONOTONIC
+ * ns.  true: one has shown that memory is used again, and the next call is due in 20 ms. */
 bool emit_read_dumps(struct emit *emit, uint64_t now);
 /* At the end, once: requests the names that are still missing.  Some JIT compilers write their map
  * when the program exits. */
@@ -62,8 +62,8 @@ size_t emit_n_modules(const struct emit *emit);
  * them looked up now, and then calls emit_renew() to start over (frames keep their ids). */
 bool emit_is_full(const struct emit *emit);
 void emit_renew(struct emit *emit);
-/* Is there a jitdump with code that was loaded over other code, while the samples' clock is not the dump's?  Names are those of the last
- * load then. */
+/* Is there a jitdump with code that was loaded over other code, while the samples' clock is not the dump's?  Names are
+ * those of the last load then. */
 bool emit_lacks_times(const struct emit *emit);
 /* Addresses of lines that were not looked up yet (requested or not). */
 uint64_t emit_lines_left(const struct emit *emit);

@@ -138,8 +138,8 @@ static inline void py_exports(struct py_process *p)
 	}
 }
 
-/* A loop that has its frame in rbx and its next instruction in r12, once another store of the kind, and the instruction in two slots
- * meanwhile. */
+/* A loop that has its frame in rbx and its next instruction in r12, once another store of the kind, and the instruction
+ * in two slots meanwhile. */
 static inline void py_loop(struct py_process *p)
 {
 	static const uint8_t store[] = {0x4c, 0x89, 0x63, 0x38},

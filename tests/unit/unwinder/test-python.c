@@ -1,7 +1,7 @@
 /* test-python.c - CPython's frames by memory made by hand: the layout, names, stacks, and memory that is wrong.
  *
- * The loop of the stacks is `framed` of native-fixture.h: its frame ends at rbp + 16.  Its frame register is rbx, that of the next
- * instruction r12. */
+ * The loop of the stacks is `framed` of native-fixture.h: its frame ends at rbp + 16.  Its frame register is rbx, that
+ * of the next instruction r12. */
 #include <errno.h>
 #include <time.h>
 
@@ -246,7 +246,8 @@ static void test_stack(void **state)
 	}
 }
 
-/* f is called by g and by another function in turn, at the same address: either would be a guess, and the proved caller of both remains. */
+/* f is called by g and by another function in turn, at the same address: either would be a guess, and the proved caller
+ * of both remains. */
 static void test_two_callers(void **state)
 {
 	struct fixture *f = *state;
@@ -274,8 +275,8 @@ static void test_two_callers(void **state)
 	}
 }
 
-/* The register of the instruction has something else during a call: the loop's stack has it, in the slot that its code behind the call
- * reads. */
+/* The register of the instruction has something else during a call: the loop's stack has it, in the slot that its code
+ * behind the call reads. */
 static void test_slots(void **state)
 {
 	struct fixture *f = *state;
