@@ -38,7 +38,7 @@
  * is made only when some stacks in a row had no use for the old one, and the interval grows while
  * that continues. */
 
-enum { TRAIL_WAIT_MIN = 4, TRAIL_WAIT_MAX = 64, TRAIL_LEAST = 8 };
+enum { TRAIL_WAIT_MIN = 16, TRAIL_WAIT_MAX = 256, TRAIL_LEAST = 8 };
 
 static const uint32_t native_no_marks[NATIVE_MARKS];
 
