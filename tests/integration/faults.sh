@@ -1,6 +1,6 @@
 #!/bin/bash
 # faults.sh - a recording under limits and interruptions: perfwind stopped by SIGSTOP, few open files, a rate that the kernel
-# lowers, a /proc that hides processes, many threads, little memory.  (CPUs that go offline and clock steps: make check-faults.)
+# lowers, a /proc that hides processes, many threads and processes, little memory.  (CPUs that go offline and clock steps: make check-faults.)
 . "$(dirname "$0")/lib"
 need_perf
 
@@ -21,17 +21,63 @@ if [ "$(id -u)" = 0 ]; then
 	check few-files-samples json few 'total > 0'
 fi
 
+# while_busy NAME PID OPTIONS... : records until PID has used 0.3 s more of CPU time.
+while_busy() {
+	local name=$1 busy=$2
+	shift 2
+	record_in_background "$name" "$@"
+	local recorder=$!
+	wait_for test -s "$TMP/$name.pftrace"
+	wait_for used "$busy" $(($(cpu_ms "$busy") + 300))
+	kill -INT $recorder
+	wait $recorder
+}
 "$PROGRAMS/crowd" 60 20000 >"$TMP/crowd.out" 2>/dev/null &
 crowd=$!
 started $crowd
 if wait_for grep -q ready "$TMP/crowd.out"; then
-	check threads record threads -d 1 -p $crowd
+	check threads while_busy threads $crowd -p $crowd
 	check threads-stacks has threads 'main;crowd_work;burn'
 	check threads-whole json threads 'v["stacks"]["whole"] > 0.99 * total'
 else
 	skip threads "20,000 threads cannot be started here"
 fi
 kill $crowd
+
+# 2,000 processes that sleep next to one that works; processes that are started all the time.
+cat >"$TMP/processes.py" <<'PY'
+import os, signal, sys, time
+children = []
+for _ in range(2000):
+    pid = os.fork()
+    if pid == 0:
+        signal.pause()
+    children.append(pid)
+print("ready", flush=True)
+sys.stdin.read()
+for pid in children:
+    os.kill(pid, signal.SIGKILL)
+PY
+"$PYTHON" "$TMP/processes.py" < <(sleep 30) >"$TMP/processes.out" 2>/dev/null &
+processes=$!
+started $processes
+"$PROGRAMS/crowd" 30 >/dev/null &
+busy=$!
+started $busy
+if wait_for grep -q ready "$TMP/processes.out"; then
+	check processes while_busy processes $busy -p $processes,$busy
+	check processes-stacks has processes 'main;crowd_work;burn'
+	check processes-whole json processes 'v["stacks"]["whole"] > 0.99 * total'
+else
+	skip processes "2,000 processes cannot be started here"
+fi
+kill -9 $(cat /proc/$processes/task/*/children)
+kill -9 $processes $busy
+cat >"$TMP/storm.sh" <<'SH'
+for ((i = 0; i < 600; i++)); do /bin/true; (:); done
+SH
+check storm record storm -F 4000 -- bash "$TMP/storm.sh"
+check storm-whole json storm 'total > 100 and v["stacks"]["whole"] > 0.97 * total'
 
 rate=/proc/sys/kernel/perf_event_max_sample_rate
 if [ -w $rate ] && [ "$(id -u)" = 0 ]; then
