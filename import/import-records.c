@@ -146,17 +146,6 @@ static void drop_stack(struct import *im, struct record_sample *s)
 	s->n_chain = 0;
 }
 
-static int take_group(struct import *im, const struct perfdata_item *item,
-		      struct record_sample *sample)
-{
-	uint64_t weight = 0;
-	int r = take_members(im, item, sample, &weight);
-
-	if (item->event != im->event_index)
-		sample->period = weight;
-	return r < 0 ? trace(r) : 0;
-}
-
 /* The sample has the counts of all its group (:S). */
 static bool is_grouped(const struct record_layout *layout)
 {
@@ -169,6 +158,8 @@ static int is_wanted(struct import *im, const struct perfdata_item *item,
 		     struct record_sample *ret_sample)
 {
 	const bool own = item->event == im->event_index, grouped = is_grouped(item->layout);
+	uint64_t weight = 0;
+	int r;
 
 	if (!own)
 		leave_out(im, item->event);
@@ -179,13 +170,12 @@ static int is_wanted(struct import *im, const struct perfdata_item *item,
 		im->bad++;
 		return false;
 	}
-	if (grouped) {
-		int r = take_group(im, item, ret_sample);
-
-		if (r < 0)
-			return trace(r);
-	}
-	return own || ret_sample->period;
+	r = grouped ? take_members(im, item, ret_sample, &weight) : 0;
+	if (r < 0)
+		return trace(r);
+	if (!own)
+		ret_sample->period = weight;
+	return own || weight;
 }
 
 /* The time of the first sample goes into the head of the trace. */
@@ -282,13 +272,6 @@ static int take_event(struct import *im, const struct perfdata_item *item, struc
 
 /* ---- the source ---- */
 
-static int begin(void *arg, uint64_t now)
-{
-	(void)arg;
-	(void)now;
-	return 0;
-}
-
 static int take_record(struct import *im, const struct perfdata_item *item, struct record_item *to)
 {
 	to->record = item->record;
@@ -342,5 +325,5 @@ static void put(void *arg, uint32_t ring, uint64_t position)
 
 struct record_source import_records(struct import *im)
 {
-	return (struct record_source){.begin = begin, .next = next, .put = put, .arg = im};
+	return (struct record_source){.next = next, .put = put, .arg = im};
 }

@@ -214,11 +214,10 @@ static int choose_event(struct import *im, char *error, size_t error_size)
 			  : im->options.engine_chosen ? im->options.engine
 						      : UW_ENGINE_NATIVE;
 	if (im->engine_kind == UW_ENGINE_LIBUNWIND && im->arch != UW_ARCH_HOST) {
-		(void)snprintf(
-			error, error_size,
-			"was recorded on %s, and libunwind supports this machine's stacks only; "
-			"use native or libdw",
-			info->arch);
+		(void)snprintf(error, error_size,
+			       "was recorded on %s, and libunwind supports this machine's stacks "
+			       "only; use native or libdw",
+			       info->arch);
 		return fail(-EINVAL);
 	}
 	r = uw_engine_new(im->engine_kind, &im->engine);
@@ -401,12 +400,10 @@ static void note_unverified(struct import *im)
 			    "in a pipe: names of the first may be wrong; hint: import a file",
 			    im->trusted_early);
 	if (im->forgotten)
-		import_note(
-			im,
-			"%lu processes were forgotten, as all processes take more than %zu MiB: "
-			"their "
-			"later samples may have no stack",
-			im->forgotten, im->options.held_bytes >> 20);
+		import_note(im,
+			    "%lu processes were forgotten, as all processes take more than %zu "
+			    "MiB: their later samples may have no stack",
+			    im->forgotten, im->options.held_bytes >> 20);
 	if (im->late_maps)
 		import_note(im,
 			    "%lu files /tmp/perf-PID.map are newer than the recording, and may "
@@ -414,11 +411,10 @@ static void note_unverified(struct import *im)
 			    "processes with that pid: their names were not used",
 			    im->late_maps);
 	if (im->replaced.n_used)
-		import_note(
-			im,
-			"%zu mapped files were not read: another file is at their path, and its "
-			"build id does not identify them",
-			im->replaced.n_used);
+		import_note(im,
+			    "%zu mapped files were not read: another file is at their path, and "
+			    "its build id does not identify them",
+			    im->replaced.n_used);
 }
 
 /* Callchains of the kernel follow frame pointers. */
@@ -436,11 +432,9 @@ static void note_short_chains(struct import *im)
 static void note_jit_times(struct import *im)
 {
 	if (emit_lacks_times(im->emit))
-		import_note(
-			im,
-			"a jitdump has code that was loaded over other code, and the samples have "
-			"another clock: at these addresses all samples have the name of the last "
-			"load; hint: perf record -k mono");
+		import_note(im, "a jitdump has code that was loaded over other code, and the "
+				"samples have another clock: at these addresses all samples have "
+				"the name of the last load; hint: perf record -k mono");
 }
 
 static void note_unopened(struct import *im)

@@ -834,7 +834,7 @@ int reader_round(struct reader *rd, bool *ret_more)
 	reader_reclaim(rd);
 	if (!rd->has_waiting) {
 		rd->rounds++;
-		r = rd->records.begin(rd->records.arg, now);
+		r = rd->records.begin ? rd->records.begin(rd->records.arg, now) : 0;
 		if (r < 0)
 			return trace(r);
 	}

@@ -32,7 +32,7 @@ struct record_item {
 enum { RECORDS_DONE = 1 };
 
 struct record_source {
-	/* Begins a round of all records before @now. */
+	/* Begins a round of all records before @now; NULL: there is one round. */
 	int (*begin)(void *arg, uint64_t now);
 	/* 0 and the next record; RECORDS_DONE: none left in this round. */
 	int (*next)(void *arg, struct record_item *ret_item);

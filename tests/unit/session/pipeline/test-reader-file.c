@@ -19,13 +19,6 @@ struct fixture {
 	uint64_t put, lost; /* masks of positions; records */
 };
 
-static int begin(void *arg, uint64_t now)
-{
-	(void)arg;
-	(void)now;
-	return 0;
-}
-
 static int next(void *arg, struct record_item *item)
 {
 	struct fixture *f = arg;
@@ -63,7 +56,7 @@ static void fixture_init(struct fixture *f, const struct record_item *items, siz
 		.by_callchain = true,
 	};
 	struct reader_context context = {
-		.records = {.begin = begin, .next = next, .put = put, .arg = f},
+		.records = {.next = next, .put = put, .arg = f},
 		.entries = &f->entries,
 		.unwinder = &f->awake,
 		.account = &f->account,
