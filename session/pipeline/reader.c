@@ -735,15 +735,6 @@ static uint64_t room_for(const struct reader *rd, const struct record_item *item
 	return min_u64(slots, ring_room_for(item));
 }
 
-/* Have two events counted the sample? */
-static bool is_double(const struct reader *rd, const struct record_item *item)
-{
-	const struct record_sample *s = &item->sample;
-
-	return perf_source_is_double(rd->c.source, item->ring, s->id, s->time) ||
-	       perf_source_is_inherited_double(rd->c.source, s->id, (pid_t)s->tid);
-}
-
 /* A sample of a ring that is not in scope, or is thinned, is put, and *ret_taken is false.  *weight: what it stands for. */
 static int choose_sample(struct reader *rd, struct record_item *item, struct process *process,
 			 uint64_t *weight, bool *ret_taken)
@@ -784,7 +775,7 @@ static int take_sample(struct reader *rd, struct record_item *item)
 		return count_only(rd, item, &account->idle);
 	if (!has_pid(rd, s->pid))
 		return leave_out(rd, item, SKIP_NOT_IN_SCOPE);
-	if (item->from && is_double(rd, item))
+	if (item->from && ring_has_double(rd->c.source, item))
 		return leave_out(rd, item, SKIP_DOUBLE);
 	process = process_get(rd->c.processes, s->pid);
 	if (!process)

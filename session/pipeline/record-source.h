@@ -45,6 +45,8 @@ struct record_source {
 struct record_source ring_records(struct perf_source *source);
 /* Samples like this one, of a ring, that find room there before it is full. */
 uint64_t ring_room_for(const struct record_item *item);
+/* Have two events counted this sample of a ring? */
+bool ring_has_double(const struct perf_source *source, const struct record_item *item);
 /* Is a ring about to lose samples? */
 bool rings_fill_up(const struct perf_source *source);
 /* The ring of samples of @cpu; the first one if it has none. */

@@ -47,6 +47,14 @@ uint64_t ring_room_for(const struct record_item *item)
 	return (ring_size(ring) - ring_held(ring)) / item->record->size;
 }
 
+bool ring_has_double(const struct perf_source *source, const struct record_item *item)
+{
+	const struct record_sample *s = &item->sample;
+
+	return perf_source_is_double(source, item->ring, s->id, s->time) ||
+	       perf_source_is_inherited_double(source, s->id, (pid_t)s->tid);
+}
+
 bool rings_fill_up(const struct perf_source *source)
 {
 	for (size_t i = 0; i < perf_source_n_rings(source); i++) {
