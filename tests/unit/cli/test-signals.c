@@ -53,11 +53,32 @@ static void test_pipe(void **state)
 	close(fds[1]);
 }
 
+/* A signal from this process, and none: then the sender stays as it was. */
+static void test_sender(void **state)
+{
+	static const int signals[] = {SIGUSR1};
+	struct loop_source source = {.fd = -1};
+	struct loop loop;
+	uint32_t pid = 7;
+
+	(void)state;
+	assert_int_equal(loop_init(&loop), 0);
+	assert_int_equal(signals_watch(&loop, &source, signals, 1, ready), 0);
+	assert_int_equal(signals_next_from(&source, &pid), 0);
+	assert_int_equal(pid, 7);
+	assert_int_equal(raise(SIGUSR1), 0);
+	assert_int_equal(signals_next_from(&source, &pid), SIGUSR1);
+	assert_int_equal(pid, getpid());
+	signals_unwatch(&loop, &source);
+	loop_deinit(&loop);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_come),
 		cmocka_unit_test(test_pipe),
+		cmocka_unit_test(test_sender),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

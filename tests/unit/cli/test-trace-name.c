@@ -18,6 +18,7 @@ static void test_take(void **state)
 	(void)state;
 	(void)snprintf(name, sizeof(name), "unit test %d", (int)getpid());
 	assert_int_equal(trace_name_stop(name), -ENOENT);
+	assert_int_equal(trace_name_start(name), -ENOENT);
 	assert_int_equal(trace_name_take(name, &fd), 0);
 	assert_int_equal(trace_name_take(name, &other), -EADDRINUSE);
 	assert_int_equal(other, -1);

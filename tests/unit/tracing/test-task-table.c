@@ -149,13 +149,45 @@ static void test_no_proc(void **state)
 	sink_free(to);
 }
 
+struct each {
+	unsigned processes, threads;
+	bool self;
+};
+
+static void count_task(void *arg, uint32_t process, const struct task_row *row)
+{
+	struct each *e = arg;
+
+	e->processes += row->pid == process;
+	e->threads += row->pid != process;
+	assert_true(e->processes > 0); /* a process comes before its threads */
+	if (process != (uint32_t)getpid() || row->pid != process)
+		return;
+	e->self = true;
+	assert_true(row->has & TASK_COMM);
+	assert_true(row->start_ticks > 0);
+	assert_false(row->ended);
+}
+
+/* The rows alone, of this machine. */
+static void test_each(void **state)
+{
+	struct each e = {0};
+	struct task_table *t;
+
+	(void)state;
+	assert_int_equal(task_table_new("", &t), 0);
+	assert_int_equal(task_table_each(t, count_task, &e), 0);
+	assert_true(e.self);
+	assert_null(task_table_free(t));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rows),
-		cmocka_unit_test(test_damaged),
-		cmocka_unit_test(test_real),
-		cmocka_unit_test(test_no_proc),
+		cmocka_unit_test(test_rows), cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_real), cmocka_unit_test(test_no_proc),
+		cmocka_unit_test(test_each),
 	};
 	int failed;
 

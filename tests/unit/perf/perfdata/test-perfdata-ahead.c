@@ -207,13 +207,44 @@ static void test_end_again(void **state)
 	close(fd);
 }
 
+/* The records as they lie in the file, with those of perf itself, before any order is made of them. */
+static void test_input(void **state)
+{
+	_cleanup_(perfdata_freep) struct perfdata *pd = NULL;
+	struct perfdata_item item;
+	struct record_at at;
+	char error[256];
+	int fd = make_file(0), r;
+	uint64_t n = 0;
+
+	(void)state;
+	assert_int_equal(perfdata_new(fd, NULL, &pd, error, sizeof(error)), 0);
+	assert_int_equal(perfdata_next(pd, &item), 0); /* begins, and reads some */
+	perfdata_put(pd, item.block);
+	assert_int_equal(perfdata_zstd_bytes(pd->zstd), 0); /* nothing is compressed */
+	while ((r = perfdata_input(pd, &at)) == 0) {
+		const uint64_t *words = (const void *)(at.record + 1);
+
+		if (at.record->type == PERFDATA_FINISHED_ROUND) {
+			assert_int_equal(n % 20, 0);
+		} else {
+			assert_true(!n || words[3] == n + 1);
+			n = words[3];
+			assert_int_equal(at.record->size, 8 + words_of(n) * 8);
+		}
+	}
+	assert_int_equal(r, STREAM_DRY);
+	assert_int_equal(n, N);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_whole),	    cmocka_unit_test(test_cut),
 		cmocka_unit_test(test_freed_early), cmocka_unit_test(test_read_error),
 		cmocka_unit_test(test_end_again),   cmocka_unit_test(test_pieces),
-		cmocka_unit_test(test_threshold),
+		cmocka_unit_test(test_threshold),   cmocka_unit_test(test_input),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
