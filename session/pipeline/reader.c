@@ -50,14 +50,9 @@ struct reader {
 
 /* ---- the entry queue ---- */
 
-static void put_record(const struct reader *rd, uint32_t ring, uint64_t position)
-{
-	rd->records.put(rd->records.arg, ring, position);
-}
-
 static void put_item(const struct reader *rd, const struct record_item *item)
 {
-	put_record(rd, item->ring, item->position);
+	rd->records.put(rd->records.arg, item->ring, item->position);
 }
 
 static void entry_done(struct reader *rd, struct entry *e)
@@ -73,7 +68,7 @@ static void entry_done(struct reader *rd, struct entry *e)
 	if (e->block)
 		park_free(&rd->copies, e->block, entry_bytes(e));
 	else
-		put_record(rd, e->ring, e->position);
+		rd->records.put(rd->records.arg, e->ring, e->position);
 }
 
 /* Releases the records of entries that the unwinder has popped. */
