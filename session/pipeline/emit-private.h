@@ -1,7 +1,8 @@
 /* emit-private.h - the last stage, for emit*.c only.  Thread: main.
  *
  *   emit.c          frames: caches of ids, names, lines that arrive later
- *   emit-sample.c   samples: processes and threads, the stack, the packet */
+ *   emit-sample.c   samples: processes and threads, the stack, the packet
+ *   emit-dumps.c    jitdumps that grow */
 #pragma once
 
 #include "base/table.h"
@@ -46,5 +47,9 @@ struct emit {
 
 /* Drops all ids if the writer has cleared its tables.  Before any id is used. */
 void emit_check_ids(struct emit *em);
+/* A frame of JIT code is looked up, or its names have come: notes whether a jitdump is there. */
+void emit_note_dump(struct emit *em, const struct emit_module *m);
+/* Begins slices of addresses for code of dumps that were read long before the sample. */
+void emit_begin_slices(struct emit *em, uint64_t sample_time);
 /* Writes the frame ids of an outcome into em->ids, innermost first. */
 int emit_stack_ids(struct emit *em, const struct outcome *o, size_t *ret_n);

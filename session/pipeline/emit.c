@@ -36,16 +36,8 @@ enum {
 	LINES_SHARE = 100,   /* ... while lines have cost less than 1/100 of one CPU */
 	NAMED_SLOTS = 16384,
 	RECENT_STACKS = 64,
-	DUMP_IDLE_S = 4,      /* a jitdump is read on so long after code of it ran, */
-	DUMPS_NS = 100000000, /* ... that often */
-	DUMPS_SOON_NS =
-		20000000, /* ... where memory is used again: samples until then have the name before */
-	SLICES_NS = 50000000,	  /* slices of JIT code are looked at that often; they begin */
-	SLICE_NS = 150000000,	  /* ... so long after the last reading, */
-	SLICE_SOON_NS = 40000000, /* ... where memory is used again, */
-	CALLERS_MAX = 16,	  /* frames without a symbol, up to the one that called this code */
+	CALLERS_MAX = 16, /* frames without a symbol, up to the one that called this code */
 	CALLER_LOOKS = 64,
-	SLICE_PIECES_NS = 1000000000, /* ... of a dump that its runtime writes in large pieces */
 	RECENT_FRAMES = 256,
 	MAX_UNLINED = 1 << 20, /* addresses of all modules: no more lines are requested */
 };
@@ -376,14 +368,6 @@ static int unknown_frame(struct emit *em, uint64_t pc, uint32_t *ret_id)
 	return writer_frame(em->c.writer, em->unknown_mapping, pc, NULL, ret_id);
 }
 
-static void note_dump(struct emit *em, const struct emit_module *m)
-{
-	bool dump = uw_module_jitdump(m->module) != NULL;
-
-	em->has_dumps |= dump;
-	em->has_reuse |= dump && uw_module_symbols_overlap(m->module);
-}
-
 /* No mapping covers the address yet.  One may follow under the same key, so nothing is cached. */
 enum { UNMAPPED = 1 };
 
@@ -408,7 +392,7 @@ static int user_frame(struct emit *em, const struct sample_info *info, uint64_t 
 	uw_modules_touch(em->c.modules, map->module);
 	pc = uw_map_vaddr(map, pc) | (frame & UW_FRAME_GUESSED ? WRITER_GUESSED : 0);
 	if (emit_module_has_epochs(m)) {
-		note_dump(em, m);
+		emit_note_dump(em, m);
 		r = jit_epochs_key(&m->epochs, pc, jit_epochs_monotonic(em->c.clock, info->time),
 				   &pc);
 		if (r < 0)
@@ -542,35 +526,6 @@ static int user_ids(struct emit *em, const struct sample_info *info, const uint6
 	return 0;
 }
 
-/* Has a dump that is written as soon as there is code shown that memory is used again? */
-static bool is_reused(const struct uw_module *module)
-{
-	return uw_module_symbols_overlap(module) && uw_module_symbols_until(module) == UINT64_MAX;
-}
-
-/* Code of dumps that were read long before the sample: jit-epochs.h. */
-static void begin_slices(struct emit *em, uint64_t sample_time)
-{
-	uint64_t time = jit_epochs_monotonic(em->c.clock, sample_time);
-	bool begun = false;
-
-	em->slices_at = sample_time + SLICES_NS;
-	for (size_t i = 0; i < em->n_modules; i++) {
-		struct emit_module *m = em->modules[i];
-		bool pieces = uw_module_symbols_until(m->module) != UINT64_MAX;
-
-		if (!emit_module_has_epochs(m) || !uw_module_jitdump(m->module) ||
-		    (pieces && !uw_module_symbols_overlap(m->module)))
-			continue;
-		begun |= jit_epochs_slice(&m->epochs, time,
-					  pieces		 ? SLICE_PIECES_NS
-					  : is_reused(m->module) ? SLICE_SOON_NS
-								 : SLICE_NS);
-	}
-	if (begun)
-		emit_note_uses(em);
-}
-
 /* A sample counts once, for the innermost frame of the module without a symbol. */
 static void count_unsymbolized(struct emit *em, struct unsymbolized_frame *frame)
 {
@@ -589,7 +544,7 @@ int emit_stack_ids(struct emit *em, const struct outcome *o, size_t *ret_n)
 	int r;
 
 	if (em->has_dumps && o->info.time >= em->slices_at)
-		begin_slices(em, o->info.time);
+		emit_begin_slices(em, o->info.time);
 	for (uint32_t i = 0; i < o->n_kernel; i++)
 		prefetch_frame(em, o->frames[i], 0);
 	for (uint32_t i = 0; i < o->n_kernel; i++) {
@@ -740,7 +695,7 @@ static int symbols_arrived(struct emit *em, struct emit_module *m, int error)
 {
 	int r = begin_epochs(em, m, false);
 
-	note_dump(em, m);
+	emit_note_dump(em, m);
 	if (r >= 0 && m->dump_asked)
 		r = dump_arrived(em, m, error);
 	if (r < 0 || !m->unnamed.n)
@@ -850,23 +805,6 @@ static void request_batch(struct emit *em)
 	}
 }
 
-bool emit_read_dumps(struct emit *em, uint64_t now)
-{
-	if (!em->has_dumps || now < em->dumps_at)
-		return em->dumps_soon;
-	em->dumps_soon = false;
-	for (size_t i = 0; i < em->n_modules; i++) {
-		struct emit_module *m = em->modules[i];
-
-		if (em->seconds - m->last_use > DUMP_IDLE_S)
-			continue;
-		emit_module_ask_dump(m, em->c.loader);
-		em->dumps_soon |= uw_module_jitdump(m->module) && is_reused(m->module);
-	}
-	em->dumps_at = now + (em->dumps_soon ? DUMPS_SOON_NS : DUMPS_NS);
-	return em->dumps_soon;
-}
-
 int emit_tick(struct emit *em)
 {
 	em->seconds++;
@@ -884,11 +822,6 @@ int emit_tick(struct emit *em)
 	}
 	request_batch(em);
 	return writer_symbols_flush(em->c.writer);
-}
-
-bool emit_lacks_times(const struct emit *em)
-{
-	return em->has_reuse && jit_epochs_monotonic(em->c.clock, 0) == UINT64_MAX;
 }
 
 uint64_t emit_lines_left(const struct emit *em)
