@@ -262,7 +262,7 @@ static void report(const struct flight_answer *answer)
 	if (answer->joined)
 		log_info("snapshot: one was in progress already: %s", answer->name);
 	else
-		log_info("snapshot: %s samples, %s, cut after %.1f ms: %s",
+		log_info("snapshot: %s samples, %s, taken within %.1f ms: %s",
 			 text_count(answer->samples, samples), text_size(answer->bytes, size),
 			 (double)answer->cut_ns / NSEC_PER_MSEC, answer->name);
 }

@@ -50,7 +50,7 @@ snapshot() { "$PERFWIND" snapshot "$@" 2>"$TMP/snapshot.err" || { cat "$TMP/snap
 fewer_than() { [ "$(samples "$1")" -gt 0 ] && [ "$(samples "$1")" -lt "$2" ] || { cat "$TMP/snapshot.err"; return 1; }; }
 check snapshot-next snapshot -p $recorder
 check snapshot-next-is-seven more_than "$TMP/one-7.pftrace" 100
-check snapshot-named grep -qE "(bytes|KiB|MiB), cut after [0-9.]* ms: $TMP/one-7.pftrace" "$TMP/snapshot.err"
+check snapshot-named grep -qE "(bytes|KiB|MiB), taken within [0-9.]* ms: $TMP/one-7.pftrace" "$TMP/snapshot.err"
 echo old >"$TMP/mine.pftrace"
 check snapshot-mine snapshot -p $recorder -o "$TMP/mine.pftrace" --last 500ms
 check snapshot-last fewer_than "$TMP/mine.pftrace" "$(samples "$TMP/one-7.pftrace")"
