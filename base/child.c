@@ -38,7 +38,7 @@ enum {
 	LANDLOCK_VERSION = 1, /* a flag: return the version */
 };
 
-static struct sock_fprog filters[CHILD_CALLS_N];
+static struct sock_fprog filters[CHILD_CALLS_N], quiet_filters[CHILD_CALLS_N];
 static bool has_landlock, are_expendable;
 static int *error_fd; /* of child_error() */
 
@@ -100,10 +100,13 @@ static void keep_only(const int keep[static CHILD_KEPT])
 
 /* ---- dropping privileges ---- */
 
-void child_filter(enum child_calls calls, const struct sock_fprog *program)
+void child_filter(enum child_calls calls, const struct sock_fprog *program,
+		  const struct sock_fprog *quiet)
 {
 	free(filters[calls].filter);
+	free(quiet_filters[calls].filter);
 	filters[calls] = *program;
+	quiet_filters[calls] = *quiet;
 }
 
 void child_error(int *fd)
@@ -171,19 +174,24 @@ static void be_expendable(void)
 		(void)write_all(fd, EXPENDABLE, strlen(EXPENDABLE));
 }
 
+static int load(const struct sock_fprog *filter, unsigned flags)
+{
+	return filter->len && syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+				      flags | SECCOMP_FILTER_FLAG_SPEC_ALLOW, filter) < 0
+		       ? fail(-errno)
+		       : 0;
+}
+
 static int give_up(const struct child *c)
 {
-	const struct sock_fprog *filter = &filters[c->calls];
-	unsigned flags = SECCOMP_FILTER_FLAG_LOG | SECCOMP_FILTER_FLAG_SPEC_ALLOW;
 	int r = 0;
 
 	keep_only(c->keep);
 	if (c->calls == CHILD_CALLS_GIVEN && has_landlock)
 		r = leave_files();
-	if (r >= 0 && filter->len &&
-	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, filter) < 0)
-		r = fail(-errno);
-	return r;
+	if (r >= 0)
+		r = load(&quiet_filters[c->calls], 0);
+	return r < 0 ? r : load(&filters[c->calls], SECCOMP_FILTER_FLAG_LOG);
 }
 
 /* ---- start and end ---- */

@@ -42,8 +42,10 @@ struct child {
 	void *arg;
 };
 /* Process-wide, for children that are made from now on.  Thread: main, before it has any. */
-/* The filter of children with @calls; its instructions are borrowed. */
-void child_filter(enum child_calls calls, const struct sock_fprog *program);
+/* The filters of children with @calls; the kernel logs what the first refuses, and not what @quiet does (may be empty).  Consumes
+ * both programs' instructions. */
+void child_filter(enum child_calls calls, const struct sock_fprog *program,
+		  const struct sock_fprog *quiet);
 /* The standard error of children is *@fd, there descriptor 2 (default: /dev/null). */
 void child_error(int *fd);
 /* Children with CHILD_CALLS_GIVEN also lose the file system, the network and signals by Landlock

@@ -68,6 +68,11 @@ int rights_absent(struct rights_program *ret_program)
 	return copy(of_absent, ARRAY_SIZE(of_absent), ret_program);
 }
 
+int rights_tried(enum rights_list list, struct rights_program *ret_program)
+{
+	return copy(of_tried, list == RIGHTS_GIVEN ? ARRAY_SIZE(of_tried) : 0, ret_program);
+}
+
 /* No rule of a list ends in EPERM: it stands for `otherwise`. */
 int rights_listed(enum rights_list list, uint32_t otherwise, struct rights_program *ret_program)
 {
@@ -153,6 +158,16 @@ static int load_both(enum rights_list list, uint32_t otherwise)
 
 /* ---- helper processes ---- */
 
+static int copy_for_child(const struct rights_program *program, struct sock_fprog *ret_code)
+{
+	ret_code->len = program->n;
+	ret_code->filter = reallocarray(NULL, program->n, sizeof(*ret_code->filter));
+	if (program->n && !ret_code->filter)
+		return fail(-ENOMEM);
+	memcpy(ret_code->filter, program->code, program->n * sizeof(*ret_code->filter));
+	return 0;
+}
+
 static int filter_children(uint32_t otherwise)
 {
 	static const enum rights_list lists[] = {
@@ -165,17 +180,19 @@ static int filter_children(uint32_t otherwise)
 	int r = 0;
 
 	for (enum child_calls i = CHILD_CALLS_ACCEPT; i < CHILD_CALLS_N && r >= 0; i++) {
-		struct sock_fprog code;
+		struct sock_fprog code = {0}, tried = {0};
 
-		r = rights_listed(lists[i], otherwise, &program);
-		if (r < 0)
-			break;
-		code.len = program.n;
-		code.filter = reallocarray(NULL, program.n, sizeof(*code.filter));
-		if (!code.filter)
-			return fail(-ENOMEM);
-		memcpy(code.filter, program.code, program.n * sizeof(*code.filter));
-		child_filter(i, &code);
+		r = rights_tried(lists[i], &program);
+		if (r >= 0 && program.n)
+			r = copy_for_child(&program, &tried);
+		if (r >= 0)
+			r = rights_listed(lists[i], otherwise, &program);
+		if (r >= 0)
+			r = copy_for_child(&program, &code);
+		if (r >= 0)
+			child_filter(i, &code, &tried);
+		else
+			free(tried.filter);
 	}
 	return r;
 }

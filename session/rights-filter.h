@@ -41,8 +41,11 @@ struct rights_program {
 	struct sock_filter code[RIGHTS_PROGRAM];
 	uint16_t n;
 };
-/* The programs of the two filters.  -E2BIG: longer than that. */
+/* The programs of the filters.  -E2BIG: longer than that. */
 /* ENOSYS for calls that do not exist for us; all others are allowed. */
 int rights_absent(struct rights_program *ret_program);
+/* EACCES for calls that libraries in helper processes with @list try and do without; all others are allowed, and by the list's
+ * own program these too.  Empty for most lists. */
+int rights_tried(enum rights_list list, struct rights_program *ret_program);
 /* A call that is not on the list ends in @otherwise (SECCOMP_RET_...); one that does not exist is allowed. */
 int rights_listed(enum rights_list list, uint32_t otherwise, struct rights_program *ret_program);

@@ -153,21 +153,29 @@ static int make_absent(scmp_filter_ctx *ret_filter)
 	return r;
 }
 
-/* Libraries try these calls and do without: libdw reads the path of a descriptor (realpath), and malloc() reads
+/* @action for calls that libraries try and do without: libdw reads the path of a descriptor (realpath), and malloc() reads
  * /proc/sys/vm/overcommit_memory before it shrinks a heap (glibc, check_may_shrink_heap). */
-static int refuse_silently(scmp_filter_ctx ctx)
+static int add_tried(scmp_filter_ctx ctx, uint32_t action)
 {
-	int r = add(ctx, SCMP_ACT_ERRNO(EACCES), SYS_readlinkat);
+	int r = add(ctx, action, SYS_readlinkat);
 
 	if (r >= 0)
-		r = seccomp_rule_add_exact(ctx, SCMP_ACT_ERRNO(EACCES), SYS_openat, 1,
+		r = seccomp_rule_add_exact(ctx, action, SYS_openat, 1,
 					   SCMP_A2(SCMP_CMP_EQ, O_RDONLY | O_CLOEXEC));
 
 #if defined(__x86_64__)
 	if (r >= 0)
-		r = add(ctx, SCMP_ACT_ERRNO(EACCES), SYS_readlink);
+		r = add(ctx, action, SYS_readlink);
 #endif
 	return r;
+}
+
+/* Loaded without SECCOMP_FILTER_FLAG_LOG: the kernel would write a line about each of these calls. */
+static int make_tried(scmp_filter_ctx *ret_filter)
+{
+	int r = begin(SCMP_ACT_ALLOW, ret_filter);
+
+	return r < 0 ? r : add_tried(*ret_filter, SCMP_ACT_ERRNO(EACCES));
 }
 
 static int make_listed(enum rights_list list, scmp_filter_ctx *ret_filter)
@@ -182,7 +190,7 @@ static int make_listed(enum rights_list list, scmp_filter_ctx *ret_filter)
 	if (r >= 0)
 		r = add_absent(*ret_filter, SCMP_ACT_ALLOW);
 	if (r >= 0 && list == RIGHTS_GIVEN)
-		r = refuse_silently(*ret_filter);
+		r = add_tried(*ret_filter, SCMP_ACT_ALLOW);
 	return r;
 }
 
@@ -217,6 +225,12 @@ int main(void)
 	printf("/* Made by session/rights-generate.c. */\n");
 	if (r >= 0)
 		r = print("of_absent", filter);
+	seccomp_release(filter);
+	filter = NULL;
+	if (r >= 0)
+		r = make_tried(&filter);
+	if (r >= 0)
+		r = print("of_tried", filter);
 	seccomp_release(filter);
 	for (enum rights_list list = RIGHTS_DAEMON; list <= RIGHTS_BPF && r >= 0; list++) {
 		filter = NULL;
