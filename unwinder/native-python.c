@@ -197,13 +197,20 @@ static const struct script_function *code_at(struct python_walk *pw, uint64_t ad
 	uint64_t since = known ? c->since : now, sign = c->sign;
 
 	if (known && now - c->read_at < fresh_ns(c))
-		return c;
-	if (known)
+		return c->gone ? NULL : c;
+	if (known && !c->gone)
 		read_again(pw, c, now);
-	if (known && c->read_at == now)
+	if (known && c->read_at == now && !c->gone)
 		return c;
-	if (!read_code(pw, address, c) && !known)
+	if (!read_code(pw, address, c) && (!known || c->gone)) {
+		/* There is none: not asked again soon. */
+		*c = (struct script_function){.address = address,
+					      .serial = pw->s->serial,
+					      .since = now,
+					      .read_at = now,
+					      .gone = true};
 		return NULL;
+	}
 	c->since = known && c->sign == sign ? since : now;
 	c->read_at = now;
 	return c;
@@ -368,12 +375,17 @@ static int slot_behind(struct python_walk *pw, uint64_t ra)
 {
 	static const uint8_t insn_of[8] = {0, 2, 1, 3, 6, 7, 5, 4}; /* of DWARF's */
 	unsigned reg = pw->py->next < 8 ? insn_of[pw->py->next] : pw->py->next;
+	struct script_slot *known = &pw->s->slots[hash_u64(ra ^ pw->s->serial) % SCRIPT_SLOTS];
 	uint8_t code[LOAD_NEAR];
 
-	for (size_t i = 0; read_late(pw, ra, code, sizeof(code)) && i + 5 <= sizeof(code); i++)
-		if (uw_python_load(code + i, reg) >= 0)
-			return uw_python_load(code + i, reg);
-	return -1;
+	if (known->serial == pw->s->serial && known->ra == ra)
+		return known->slot;
+	if (!read_late(pw, ra, code, sizeof(code)))
+		return -1;
+	*known = (struct script_slot){.ra = ra, .serial = pw->s->serial, .slot = -1};
+	for (size_t i = 0; known->slot < 0 && i + 5 <= sizeof(code); i++)
+		known->slot = uw_python_load(code + i, reg);
+	return known->slot;
 }
 
 /* By the slots of the loop at index @run, which has @regs: the function that all that have one have; else, of the slot
@@ -487,6 +499,8 @@ static void note_calls(struct python_walk *pw, struct python_frame f)
 			script_note(pw->s, pw->e, key, g.code, g.address);
 		else
 			g.there = false;
+		if (f.same && g.same) /* and so are those outwards, mostly */
+			return;
 		f = g;
 	}
 }
@@ -594,8 +608,9 @@ static bool push_proved(struct python_walk *pw, uint32_t run, struct python_fram
 	for (uint32_t i = 0; i < UW_MAX_FRAMES && f->address && script_step(s, 1); i++) {
 		const struct script_function *code = NULL;
 
-		if (i && ends_run(pw, f)) {
-			if (s->n == mark || (!f->entry && !is_entry_frame(pw, run, f->previous)))
+		if (ends_run(pw, f)) {
+			if (!i || s->n == mark ||
+			    (!f->entry && !is_entry_frame(pw, run, f->previous)))
 				break;
 			*ret_frame = f->previous;
 			return true;

@@ -18,6 +18,7 @@ enum {
 	SCRIPT_RUNS_MAX = 256,	 /* frames of the loop in one stack */
 	SCRIPT_PASTS = 8192,	 /* frames of functions remembered */
 	SCRIPT_FUNCTIONS = 1024, /* functions remembered */
+	SCRIPT_SLOTS = 256,	 /* calls of the loop remembered */
 	/* where a function may be: two at one place would be read again for each stack */
 	SCRIPT_PLACES = 16,
 };
@@ -44,7 +45,15 @@ struct script_function {
 	struct script_sign parts;    /* PHP, Ruby */
 };
 
+/* Python: where the loop's code behind the return address @ra has its instruction. */
+struct script_slot {
+	uint64_t ra;
+	uint32_t serial;
+	int slot; /* < 0: not known */
+};
+
 struct native_script {
+	struct script_slot slots[SCRIPT_SLOTS];
 	struct script_function functions[SCRIPT_FUNCTIONS];
 	struct script_past pasts[SCRIPT_PASTS];
 	uint32_t
