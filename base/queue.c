@@ -1,9 +1,14 @@
 /* queue.c - see queue.h.
  *
- * waker: the consumer sets `sleeping`, then checks the queue once more; the producer publishes,
- * then checks `sleeping`. Both pairs are sequentially consistent, so at least one side sees the
+ * waker: the consumer sets ASLEEP, then checks the queue once more; the producer publishes,
+ * then checks the state. Both pairs are sequentially consistent, so at least one side sees the
  * other and no wake-up is lost; the eventfd is level-triggered, so an extra wake-up does no harm.
- */
+ *
+ *      AWAKE ◄── waker_awake(), waker_wake() ── ASLEEP ── waker_claim() ──► CLAIMED
+ *        │                                      ▲    ▲                        │
+ *        └────────── waker_prepare() ───────────┘    └──── waker_return() ────┴──► AWAKE
+ *
+ * Each step out of ASLEEP is one compare-and-swap, so the consumer's state has one owner at a time. */
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -18,7 +23,7 @@ int waker_init(struct waker *w)
 	w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (w->fd < 0)
 		return fail(-errno);
-	atomic_store(&w->sleeping, false);
+	atomic_store(&w->state, WAKER_AWAKE);
 	return 0;
 }
 
@@ -27,29 +32,55 @@ void waker_deinit(struct waker *w)
 	w->fd = fd_close(w->fd);
 }
 
-void waker_wake(struct waker *w)
+static void waker_signal(struct waker *w)
 {
 	const uint64_t one = 1;
 
+	(void)!write(w->fd, &one, sizeof(one));
+}
+
+/* Out of ASLEEP, by one side only. */
+static bool waker_leave(struct waker *w, int state)
+{
+	int asleep = WAKER_ASLEEP;
+
+	return atomic_compare_exchange_strong(&w->state, &asleep, state);
+}
+
+void waker_wake(struct waker *w)
+{
 	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load_explicit(&w->sleeping, memory_order_relaxed) &&
-	    atomic_exchange(&w->sleeping, false))
-		(void)!write(w->fd, &one, sizeof(one));
+	if (atomic_load_explicit(&w->state, memory_order_relaxed) == WAKER_ASLEEP &&
+	    waker_leave(w, WAKER_AWAKE))
+		waker_signal(w);
 }
 
 void waker_prepare(struct waker *w)
 {
-	atomic_store(&w->sleeping, true);
+	atomic_store(&w->state, WAKER_ASLEEP);
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-void waker_awake(struct waker *w, bool readable)
+bool waker_awake(struct waker *w, bool readable)
 {
 	uint64_t n;
 
-	atomic_store(&w->sleeping, false);
 	if (readable)
 		(void)!read(w->fd, &n, sizeof(n));
+	return waker_leave(w, WAKER_AWAKE) || atomic_load(&w->state) == WAKER_AWAKE;
+}
+
+bool waker_claim(struct waker *w)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	return waker_leave(w, WAKER_CLAIMED);
+}
+
+void waker_return(struct waker *w, bool wake)
+{
+	atomic_store(&w->state, wake ? WAKER_AWAKE : WAKER_ASLEEP);
+	if (wake)
+		waker_signal(w);
 }
 
 int slot_queue_init(struct slot_queue *q, size_t n_slots, size_t slot_size)
@@ -131,6 +162,15 @@ static size_t byte_record_size(size_t len)
 uint64_t byte_queue_used(const struct byte_queue *q)
 {
 	return q->filled - atomic_load_explicit(&q->consumed, memory_order_acquire);
+}
+
+void byte_queue_rewind(struct byte_queue *q)
+{
+	if (byte_queue_used(q) || q->taken != q->filled)
+		return;
+	q->filled = q->taken = 0;
+	atomic_store(&q->published, 0);
+	atomic_store(&q->consumed, 0);
 }
 
 void *byte_queue_reserve(struct byte_queue *q, size_t len)

@@ -4,7 +4,7 @@
  *   byte_queue   records of any length, each contiguous: the memory is mapped twice, back to back,
  *                so that a record never wraps
  *
- * Positions are 64-bit and only grow.  The producer writes, then publishes (store-release) once a
+ * Positions are 64-bit and only grow (but byte_queue_rewind()).  The producer writes, then publishes (store-release) once a
  * batch; the consumer loads-acquire.  A `waker` is the eventfd that goes with a queue: the producer
  * makes the system call only when the consumer sleeps. */
 #pragma once
@@ -13,9 +13,10 @@
 
 #include "base/util.h"
 
+enum { WAKER_AWAKE, WAKER_ASLEEP, WAKER_CLAIMED };
 struct waker {
 	int fd;
-	_Atomic bool sleeping;
+	_Atomic int state;
 };
 
 int waker_init(struct waker *w);
@@ -25,8 +26,13 @@ void waker_wake(struct waker *w);
 /* Consumer: announces that it is going to sleep. Check the queue once more after this, then poll
  * `fd`. */
 void waker_prepare(struct waker *w);
-/* Consumer: awake again.  @readable: the eventfd was polled readable, and is emptied. */
-void waker_awake(struct waker *w, bool readable);
+/* Consumer: awake again.  @readable: the eventfd was polled readable, and is emptied.  false: the producer does the
+ * work at the moment; poll `fd` again, without another waker_prepare(). */
+bool waker_awake(struct waker *w, bool readable);
+/* Producer: true where the consumer sleeps: all that is the consumer's is the producer's up to waker_return(). */
+bool waker_claim(struct waker *w);
+/* Producer, after waker_claim().  @wake: the consumer goes on; else it goes on sleeping. */
+void waker_return(struct waker *w, bool wake);
 
 struct slot_queue {
 	uint8_t *slots;
@@ -85,6 +91,9 @@ void byte_queue_commit(struct byte_queue *q, size_t len);
 void byte_queue_publish(struct byte_queue *q);
 /* Producer: bytes in use. */
 uint64_t byte_queue_used(const struct byte_queue *q);
+/* One thread that is both, at the moment: where nothing is in use, the next record has the place of the first again,
+ * which is in its cache. */
+void byte_queue_rewind(struct byte_queue *q);
 /* Consumer: the next record, NULL when there is none.  Valid until the next release. */
 const void *byte_queue_next(struct byte_queue *q, size_t *ret_len);
 /* Consumer: gives back everything taken so far. */

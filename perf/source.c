@@ -70,11 +70,12 @@ static int source_explain(const struct perf_source *source, int r, pid_t tid,
 
 enum { SLACK_PER_S = 4 /* a ring holds 1/4 s */, RING_MIN = 64 << 10 };
 #define BUDGET_DEFAULT (256ull << 20)
-/* A sampling ring wakes its reader when this many records wait, or a quarter of the ring.  A wake-up is two thread switches,
+/* A sampling ring wakes its reader when this many records wait, or a quarter of the ring; in a ring that holds more than twice
+ * the samples of 100 ms, when these are there, as its reader looks that often by itself.  A wake-up is two thread switches,
  * dearer than unwinding ten samples; what 192 records touch (3-20 KB each) lies in the shared cache, and comes from there
  * whether early or late.  That is 16 to 21 wake-ups a second at any rate up to 4,000 Hz; small records wake by bytes instead,
  * or 4000 Hz without stacks would make it 125. */
-enum { WAKE_BYTES_MIN = 64 << 10 };
+enum { WAKE_BYTES_MIN = 64 << 10, WAKE_MS = 120 };
 /* Sideband records are applied before the samples that follow them, whenever that is: they need room,
  * not speed. */
 enum { WAKE_SIDEBAND = 32 << 10 };
@@ -130,9 +131,11 @@ static uint64_t wanted_ring(const struct perf_options *options)
 static uint32_t watermark(const struct perf_options *options, uint64_t size)
 {
 	uint64_t bytes = max_u64(SOURCE_WAKE_RECORDS * record_bytes(options), WAKE_BYTES_MIN);
+	uint64_t regular = record_bytes(options) * sample_rate(options) * WAKE_MS / 1000;
+	/* the rest stays for the time until the reader runs */
+	uint64_t most = max_u64(size / 4, regular <= size / 2 ? regular : 0);
 
-	/* three quarters stay for the time until the reader runs */
-	return (uint32_t)max_u64(min_u64(bytes, size / 4), record_bytes(options));
+	return (uint32_t)max_u64(min_u64(bytes, most), record_bytes(options));
 }
 
 static int map_one(struct perf_source *source, const struct source_cpu *cpu, bool sideband,

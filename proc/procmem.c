@@ -258,11 +258,20 @@ static ssize_t ask_again(struct procmem *m, const struct uw_range *ranges, size_
 	return n;
 }
 
+/* uw_memory.later */
+static bool is_put_off(struct uw_memory *memory)
+{
+	memory->wanted |= memory->later;
+	return memory->later;
+}
+
 static ssize_t procmem_read(struct uw_memory *memory, uint64_t address, void *to, size_t len)
 {
 	struct procmem *m = container_of(memory, struct procmem, memory);
 	const struct uw_range range = {address, min_u64(len, READ_MAX)};
 
+	if (is_put_off(memory))
+		return -EAGAIN;
 	return m->guard ? ask_again(m, &range, 1, to, range.len)
 			: read_memory(m->fd, address, to, len);
 }
@@ -275,7 +284,7 @@ static bool procmem_read_ranges(struct uw_memory *memory, const struct uw_range 
 
 	for (size_t i = 0; i < n && len <= UW_RANGES_BYTES; i++)
 		len = ranges[i].len > UW_RANGES_BYTES ? SIZE_MAX : len + ranges[i].len;
-	if (!n || n > UW_RANGES_MAX || len > UW_RANGES_BYTES)
+	if (!n || n > UW_RANGES_MAX || len > UW_RANGES_BYTES || is_put_off(memory))
 		return false;
 	return (m->guard ? ask_again(m, ranges, n, to, len) : read_ranges(m->fd, ranges, n, to)) ==
 	       (ssize_t)len;

@@ -259,7 +259,7 @@ int session_summary(struct session *s, struct session_summary *ret)
 	if (s->state == SESSION_RUNNING)
 		read_counts(s, now);
 	if (s->state == SESSION_RUNNING)
-		s->used_at_stop = session_used_ns(s);
+		s->used_at_stop = s->options.machine || s->stood_in ? session_used_ns(s) : 0;
 	(void)getrusage(RUSAGE_SELF, &ru);
 	*ret = (struct session_summary){
 		.duration_s = s->started_at ? (double)((s->stopped_at ? s->stopped_at : now) -

@@ -460,6 +460,8 @@ static bool work_once(struct session *s)
 		r = reader_round(s->reader, &more);
 	else
 		reader_reclaim(s->reader);
+	/* What is read soon after its sample is read by the thread at once. */
+	unwind_stage_serve(s->unwinder, !s->eager_until && !s->early_ticks);
 	if (r < 0) {
 		/* A damaged ring: the samples read so far stand, and the session ends. */
 		reader_reclaim(s->reader);
@@ -787,6 +789,8 @@ static int make_stages(struct session *s)
 		.engine = so->engine,
 		.nice = so->realtime ? 0 : SESSION_NICE,
 		.realtime = so->realtime,
+		/* The oracles parse copies of whole files. */
+		.in_main = so->engine != UW_ENGINE_LIBUNWIND && so->engine != UW_ENGINE_LIBDW,
 		.frames = session_frames(s),
 		.maps_wait_ns = (so->maps_wait_ms ? so->maps_wait_ms : SESSION_MAPS_WAIT_MS) *
 				NSEC_PER_MSEC,

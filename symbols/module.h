@@ -35,7 +35,16 @@ struct uw_memory {
 	 * 0.  false: nothing was read.  NULL: not offered. */
 	bool (*read_ranges)(struct uw_memory *memory, const struct uw_range *ranges, size_t n,
 			    void *to);
+	/* For the engine's thread: nothing is read (-EAGAIN) while `later` is set, and `wanted` is set where that was tried:
+	 * the results are void then, and no engine keeps what it learned from them. */
+	bool later, wanted;
 };
+
+/* Has a read been put off?  @memory may be NULL. */
+static inline bool uw_memory_wanted(const struct uw_memory *memory)
+{
+	return memory && memory->wanted;
+}
 
 struct uw_module;
 

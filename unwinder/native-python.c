@@ -191,7 +191,7 @@ static void read_again(struct python_walk *pw, struct script_function *c, uint64
 static const struct script_function *code_at(struct python_walk *pw, uint64_t address)
 {
 	struct script_function *c = script_function_slot(pw->s, address);
-	bool known = c->serial == pw->s->serial && c->address == address;
+	bool known = c->serial == pw->s->serial && c->address == address, read;
 	/* Samples of several threads or of a batch are not in the order of their times. */
 	uint64_t now = known ? max_u64(pw->w->snapshot->time, c->read_at) : pw->w->snapshot->time;
 	uint64_t since = known ? c->since : now, sign = c->sign;
@@ -202,7 +202,10 @@ static const struct script_function *code_at(struct python_walk *pw, uint64_t ad
 		read_again(pw, c, now);
 	if (known && c->read_at == now && !c->gone)
 		return c;
-	if (!read_code(pw, address, c) && (!known || c->gone)) {
+	read = read_code(pw, address, c);
+	if (!read && uw_memory_wanted(pw->w->snapshot->space->memory))
+		return NULL;
+	if (!read && (!known || c->gone)) {
 		/* There is none: not asked again soon. */
 		*c = (struct script_function){.address = address,
 					      .serial = pw->s->serial,

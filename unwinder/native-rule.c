@@ -53,6 +53,34 @@ size_t native_code(const struct walk *w, uint64_t address, size_t before, size_t
 	return got > 0 && (size_t)got <= before + after ? (size_t)got : 0;
 }
 
+/* The same of a file's code, which does not change: read by pages, as each read takes two context switches. */
+static size_t code_of_file(struct native *e, const struct walk *w, const struct uw_map *map,
+			   uint64_t address, size_t before, size_t after, uint8_t *to)
+{
+	uint64_t from = address - before, start = from & ~(uint64_t)(NATIVE_CODE_PAGE - 1);
+	uint64_t skip = from - start;
+	struct native_code_page *page =
+		&e->code_pages[start / NATIVE_CODE_PAGE % NATIVE_CODE_PAGES];
+	size_t len = before + after;
+
+	if (!w->snapshot->space->key || !w->snapshot->space->memory || !map->module ||
+	    uw_module_kind(map->module) != UW_MODULE_FILE || start < map->start ||
+	    skip + len > NATIVE_CODE_PAGE)
+		return native_code(w, address, before, after, to);
+	if (page->key != w->snapshot->space->key || page->address != start) {
+		page->key = 0;
+		page->len =
+			(uint32_t)native_code(w, start + 1, 1, NATIVE_CODE_PAGE - 1, page->bytes);
+		page->address = start;
+		page->key = page->len ? w->snapshot->space->key : 0;
+	}
+	if (page->len <= skip)
+		return 0;
+	len = min_u64(len, page->len - skip);
+	memcpy(to, page->bytes + skip, len);
+	return len;
+}
+
 /* Size of a function that switches to another stack: glibc's has 260 bytes; with CET, some 700. */
 enum { ONE_ROW_MIN = 8, ONE_ROW_MAX = 1024, ONE_ROW_STEP = 256, ONE_ROW_INSN = 15 };
 
@@ -131,8 +159,8 @@ static bool native_exit(struct native *e, const struct walk *w, const struct nat
 	if (w->machine->link || !rule_is_frame(*rule))
 		return true;
 	/* By the second byte: the first may be its mapping's first. */
-	len = native_code(w, address + 1, before + 1,
-			  min_u64(EXIT_AFTER, fde->end - place->vaddr) - 1, code);
+	len = code_of_file(e, w, place->map, address + 1, before + 1,
+			   min_u64(EXIT_AFTER, fde->end - place->vaddr) - 1, code);
 	if (len <= before)
 		return native_has_code(w, address + 1);
 	if (!code_exits(code, before, len, &exit) || (exit.bp >= 0 && exit.bp & 7) ||
@@ -622,7 +650,7 @@ static rule_t native_no_module(struct native *e, struct walk *w)
 /* Key 0 has no meaning beyond its space: its rules are not cached. */
 static void native_add(struct native *e, struct walk *w, uint64_t address, rule_t rule)
 {
-	if (w->snapshot->space->key)
+	if (w->snapshot->space->key && !uw_memory_wanted(w->snapshot->space->memory))
 		rule_cache_add(&e->by_pc, &w->key, address, rule);
 }
 
@@ -719,7 +747,8 @@ rule_t native_rule(struct native *e, struct walk *w, uint64_t address)
 		rule = native_compile(e, w, &place, address, &kept);
 		if (rule_kind(rule) == RULE_NONE)
 			return native_pending(w, &place, address);
-		if (kept && !(place.vaddr >> 48) && !e->no_memory)
+		if (kept && !(place.vaddr >> 48) && !e->no_memory &&
+		    !uw_memory_wanted(w->snapshot->space->memory))
 			rule_cache_put(&e->by_vaddr, &key, place.vaddr, rule);
 	}
 	/* A rule that cannot be known now may be known for the next snapshot, which may have a

@@ -226,6 +226,92 @@ static void note_method(struct native *e, struct walk *w, uint64_t method)
 		w->methods[w->n_methods++] = (struct native_method){method, w->n - 1};
 }
 
+/* ---- plain rows ----
+ *
+ * The registers of a frame of CPython's loop are looked for at each sample, through the same few functions: their rows of CFI
+ * are kept, as rules are. */
+
+static const uint8_t plain_regs[NATIVE_PLAIN_REGS] = {
+	DWARF_X86_RBX,	   DWARF_X86_RBP,     DWARF_X86_R12,
+	DWARF_X86_R12 + 1, DWARF_X86_R12 + 2, DWARF_X86_R15,
+};
+
+static struct native_plain_row *plain_place(struct native *e, const struct walk *w,
+					    uint64_t address)
+{
+	uint64_t hash = hash_u64(address ^ (uint64_t)w->snapshot->space->key << 32);
+
+	return &e->plain_rows[hash % NATIVE_PLAIN_ROWS];
+}
+
+/* In units of 8 from the CFA; 0: kept.  false: neither. */
+static bool plain_saved(const struct cfi_reg *how, bool may_be_kept, int16_t *ret_at)
+{
+	*ret_at = 0;
+	if (how->where == CFI_UNSPECIFIED || how->where == CFI_SAME)
+		return may_be_kept;
+	*ret_at = (int16_t)(how->value / 8);
+	return how->where == CFI_OFFSET && how->value % 8 == 0 && *ret_at &&
+	       *ret_at == how->value / 8;
+}
+
+/* Keeps the row of the code at @address where it is plain. */
+static void plain_note(struct native *e, const struct walk *w, uint64_t address,
+		       const struct cfi_row *row)
+{
+	struct native_plain_row plain = {
+		.address = address,
+		.key = w->snapshot->space->key,
+		.cfa = (int32_t)row->cfa.value,
+		.cfa_register = (uint8_t)row->cfa_register,
+	};
+	bool is = !row->machine->link && !row->signal && plain.key &&
+		  row->cfa.where == CFI_REGISTER && row->cfa_register < DWARF_X86_RIP &&
+		  plain.cfa == row->cfa.value && row->ra == DWARF_X86_RIP &&
+		  plain_saved(&row->regs[row->ra], false, &plain.ra);
+
+	for (unsigned reg = 0, i = 0; reg < DWARF_X86_RIP && is; reg++) {
+		if (row->machine->preserved >> reg & 1)
+			is = plain_saved(&row->regs[reg], true, &plain.at[i++]);
+		else
+			is = row->regs[reg].where == CFI_UNSPECIFIED ||
+			     (reg != DWARF_X86_RSP && row->regs[reg].where == CFI_UNDEFINED);
+	}
+	if (is)
+		*plain_place(e, w, address) = plain;
+}
+
+/* As slow_apply() of the row, in place.  false: @regs stay, as the caller's address is not @pc, or is not known. */
+static bool plain_apply(struct native *e, struct walk *w, const struct native_plain_row *plain,
+			uint64_t pc, struct cfi_regs *regs)
+{
+	uint64_t known = 1ull << DWARF_X86_RSP | 1ull << DWARF_X86_RIP, ra;
+	uint64_t cfa = regs->r[plain->cfa_register] + (uint64_t)(int64_t)plain->cfa;
+	uint64_t saved[NATIVE_PLAIN_REGS];
+
+	if (!(regs->known >> plain->cfa_register & 1) ||
+	    !native_bytes(e, w, cfa + (uint64_t)(8 * (int64_t)plain->ra), &ra, 8) || ra != pc)
+		return false;
+	for (size_t i = 0; i < NATIVE_PLAIN_REGS; i++) {
+		unsigned reg = plain_regs[i];
+		uint64_t address = cfa + (uint64_t)(8 * (int64_t)plain->at[i]);
+		bool is = regs->known >> reg & 1;
+
+		saved[i] = regs->r[reg];
+		if (plain->at[i] && (address >= regs->r[DWARF_X86_RSP] || !is))
+			is = native_bytes(e, w, address, &saved[i], 8);
+		if (!is && plain->at[i] && reg == DWARF_X86_RBP)
+			return false;
+		known |= (uint64_t)is << reg;
+	}
+	for (size_t i = 0; i < NATIVE_PLAIN_REGS; i++)
+		regs->r[plain_regs[i]] = saved[i];
+	regs->r[DWARF_X86_RSP] = cfa;
+	regs->r[DWARF_X86_RIP] = ra;
+	regs->known = known;
+	return true;
+}
+
 /* Frame @at's caller, of registers @regs. */
 static enum cfi_result slow_step(struct native *e, struct walk *w, uint64_t frame, rule_t rule,
 				 const struct cfi_regs *regs, struct cfi_regs *ret_regs,
@@ -251,6 +337,8 @@ static enum cfi_result slow_step(struct native *e, struct walk *w, uint64_t fram
 	result = native_row(e, &place, rule, &fde, &row);
 	if (result != CFI_OK)
 		return result;
+	if (!rule)
+		plain_note(e, w, address, &row);
 	f.bias = address - place.vaddr;
 	ret_way->signal = row.signal;
 	ret_way->landing = row.machine->link ? cfi_is_landing(&fde, place.vaddr, &row)
@@ -348,7 +436,12 @@ static enum cfi_result slow_rewalk(struct native *e, struct walk *w, uint32_t to
 		struct cfi_regs caller;
 		enum cfi_result result = CFI_OK;
 		struct slow_way way;
+		uint64_t address = uw_frame_lookup(w->frames[n - 1]);
+		const struct native_plain_row *plain = plain_place(e, w, address);
 
+		if (plain->address == address && plain->key == w->snapshot->space->key &&
+		    plain->key && plain_apply(e, w, plain, uw_frame_pc(w->frames[n]), regs))
+			continue;
 		if (!slow_interrupted(e, w, n, regs, &caller))
 			result = slow_step(e, w, w->frames[n - 1], 0, regs, &caller, &way);
 		if (result == CFI_PENDING)

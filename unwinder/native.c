@@ -545,6 +545,8 @@ static void walk_finish(struct native *e, struct walk *w)
 	w->res->n_frames = w->n;
 	w->res->stack_used = w->sp - w->base < NATIVE_DEEP_MAX ? (uint32_t)(w->sp - w->base) : 0;
 	e->stats.frames += w->n;
+	if (uw_memory_wanted(w->snapshot->space->memory))
+		return;
 	if (e->n_holes) /* before a new trail is made */
 		native_hole_note(e, w, *trail_place(e, w->snapshot));
 	native_trail_note(e, w);
@@ -729,6 +731,8 @@ static void native_forget(struct uw_engine *engine, const struct uw_module *modu
 	e->last_space = NULL;
 	if (!module || e->not_readable || is_replaced(module)) {
 		rule_cache_clear(&e->by_pc);
+		memset(e->plain_rows, 0, sizeof(e->plain_rows));
+		memset(e->code_pages, 0, sizeof(e->code_pages));
 		for (size_t i = 0; i < NATIVE_USERS; i++) /* by_vaddr has more now */
 			e->users[i].key = 0;
 		native_trails_clear(e);

@@ -38,6 +38,27 @@ struct native_one_row {
 	uint32_t moves; /* offset of the first instruction that moves rsp; @seen: none so far */
 };
 
+enum { NATIVE_PLAIN_ROWS = 1024, NATIVE_PLAIN_REGS = 6 };
+
+/* x86-64: a row of CFI as most are: CFA = register + cfa, saved registers at CFA + 8 * at, 0: kept (native-step.c). */
+struct native_plain_row {
+	uint64_t address;
+	uint32_t key; /* of the space; 0: a free place */
+	int32_t cfa;
+	int16_t ra, at[NATIVE_PLAIN_REGS];
+	uint8_t cfa_register;
+};
+
+enum { NATIVE_CODE_PAGES = 16, NATIVE_CODE_PAGE = 4096 };
+
+/* Code of files, as it was read of a process (native-rule.c). */
+struct native_code_page {
+	uint64_t address;
+	uint32_t key; /* of the space; 0: a free place */
+	uint32_t len;
+	uint8_t bytes[NATIVE_CODE_PAGE];
+};
+
 enum { NATIVE_USERS = 256, NATIVE_ROOTS = 256 };
 
 enum { NATIVE_TAILS = 16 };
@@ -190,6 +211,8 @@ struct native {
 	struct cfi_cies cies;
 	struct table indexes; /* serial * 2 + debug_frame -> struct cfi_index */
 	struct native_one_row one_row[NATIVE_ONE_ROW];
+	struct native_plain_row plain_rows[NATIVE_PLAIN_ROWS];
+	struct native_code_page code_pages[NATIVE_CODE_PAGES];
 	struct native_user users[NATIVE_USERS];
 	struct uw_engine_stats stats;
 	bool no_memory;	   /* an allocation failed: the batch returns -ENOMEM */

@@ -272,7 +272,8 @@ static void look_failed(struct uw_fallback *f, const struct uw_snapshot *s, stru
 /* A result of engine native: counts it, and completes it if it failed in a module that is switched. */
 static void fallback_look(struct uw_fallback *f, const struct uw_snapshot *s, struct uw_result *res)
 {
-	if (!s->regs || !s->space || !s->space->key || !res->n_frames)
+	if (!s->regs || !s->space || !s->space->key || !res->n_frames ||
+	    uw_memory_wanted(s->space->memory))
 		return;
 	if (is_of_unwind_information(res)) {
 		look_failed(f, s, res);

@@ -852,7 +852,7 @@ int reader_round(struct reader *rd, bool *ret_more)
 		(void)deep_expire(rd->c.deep, now); /* a damaged ring: stacks without it */
 	if (rd->c.python && !*ret_more)
 		python_stacks_expire(rd->c.python, now);
-	wake_unwinder(rd);
+	(void)slot_queue_publish(rd->c.entries);
 	if (!rd->scans_in_flight)
 		scan_more(rd);
 	return 0;

@@ -81,7 +81,7 @@ struct reader *reader_free(struct reader *reader);
 /* Releases the references of an entry that will not be answered. */
 void reader_entry_drop(const struct entry *e);
 
-/* One round: releases the records of popped entries, reads all rings, wakes the unwinder.
+/* One round: releases the records of popped entries, reads all rings.  Afterwards: unwind_stage_serve().
  * *ret_more: the round stopped because the queue is full. */
 int reader_round(struct reader *reader, bool *ret_more);
 /* Reads the mappings of @pids ahead of need: a child that lives for a millisecond has the mappings of its

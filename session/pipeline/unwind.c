@@ -1,4 +1,4 @@
-/* unwind.c - the unwinder thread (unwind.h).
+/* unwind.c - the unwinder (unwind.h).
  *
  *   in ──► take_batch() ──► uw_unwind_batch() ──► settle() ──► out
  *                             ▲                      │ must wait: mappings, a module, a second look
@@ -24,6 +24,11 @@
 #include "unwinder/unwinder.h"
 
 enum { MAX_PARKED = 8192 };
+enum {
+	MAIN_ENTRIES = 512, /* that main answers itself, */
+	MAIN_NS = 2000000,  /* ... in a turn of about this time */
+	SKIP_SHIFT_MAX = 6,
+};
 enum { SHORT_STACK = 16 << 10 }; /* bytes that are kept of one where the park is nearly full */
 
 struct parked {
@@ -50,8 +55,11 @@ struct unwind_stage {
 	struct uw_engine *engine;
 	pthread_t thread;
 	bool started, draining;
+	int error;
 	_Atomic bool stop, hurry;
 	_Atomic uint64_t n_parked_ever;
+	/* main's: turns in a row that a read of memory ended, and how many of the next ones are the thread's for that */
+	uint32_t given_back, skip;
 
 	struct park park;
 	uint64_t trim_at; /* CLOCK_MONOTONIC */
@@ -457,8 +465,52 @@ static int obey(struct unwind_stage *s, struct entry *e, uint64_t now)
 	}
 }
 
-/* Takes the next run of samples (up to UW_BATCH), or one control entry. */
-static int take_batch(struct unwind_stage *s, uint64_t now)
+/* Has main the room for the outcomes of a batch, for which the thread would wait? */
+static bool has_room(const struct unwind_stage *s)
+{
+	const size_t most =
+		sizeof(struct outcome) + (OUTCOME_KERNEL_FRAMES + UW_MAX_FRAMES) * sizeof(uint64_t);
+
+	/* and as many requests */
+	return s->out->size - byte_queue_used(s->out) >=
+	       UW_BATCH * (most + sizeof(struct outcome) + 64);
+}
+
+static struct uw_memory *memory_of(const struct entry *e)
+{
+	return e->info.space ? e->info.space->memory : NULL;
+}
+
+/* Main does not wait for the process that reads memory (uw_memory.later). */
+static void set_later(struct entry *const *entries, size_t n, bool later)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct uw_memory *memory = memory_of(entries[i]);
+
+		if (memory)
+			memory->later = later;
+		if (memory && !later)
+			memory->wanted = false;
+	}
+}
+
+/* As unwind_entries(), without a read of memory.  GIVEN_BACK: one is needed, and the results are void. */
+enum { GIVEN_BACK = 1 };
+static int unwind_in_main(struct unwind_stage *s, struct entry *const *entries, size_t n)
+{
+	bool wanted = false;
+	int r;
+
+	set_later(entries, n, true);
+	r = unwind_entries(s, entries, n);
+	for (size_t i = 0; i < n; i++)
+		wanted |= uw_memory_wanted(memory_of(entries[i]));
+	set_later(entries, n, false);
+	return wanted ? GIVEN_BACK : r;
+}
+
+/* Takes the next run of samples (up to UW_BATCH), or one control entry.  GIVEN_BACK: nothing was taken. */
+static int take_batch(struct unwind_stage *s, uint64_t now, bool in_main)
 {
 	uint64_t first = slot_queue_consumed(s->in);
 	uint64_t ready = min_u64(slot_queue_ready(s->in), UW_BATCH);
@@ -477,7 +529,9 @@ static int take_batch(struct unwind_stage *s, uint64_t now)
 		slot_queue_pop(s->in, 1);
 		return r;
 	}
-	r = unwind_entries(s, entries, n);
+	r = in_main ? unwind_in_main(s, entries, n) : unwind_entries(s, entries, n);
+	if (r == GIVEN_BACK)
+		return r;
 	for (size_t i = 0; i < n; i++) {
 		if (r < 0)
 			answer(s, entries[i], NULL, SKIP_NO_MEMORY);
@@ -501,18 +555,42 @@ static void publish(struct unwind_stage *s, bool wake)
 static void sleep_until_work(struct unwind_stage *s)
 {
 	struct pollfd pfd = {.fd = s->in_waker->fd, .events = POLLIN};
-	int n = 0;
+	int n = 0, timeout = s->n_parked ? 5 : -1; /* from here on the state may be main's */
+	bool again;
 
 	waker_prepare(s->in_waker);
-	if (!slot_queue_ready(s->in) && !atomic_load(&s->stop))
-		n = poll(&pfd, 1, s->n_parked ? 5 : -1);
-	waker_awake(s->in_waker, n > 0);
+	again = slot_queue_ready(s->in) || atomic_load(&s->stop);
+	do {
+		if (!again)
+			n = poll(&pfd, 1, timeout);
+		again = false;
+	} while (!waker_awake(s->in_waker, n > 0));
+}
+
+/* After the entries: what is due.  True: main is to be woken. */
+static bool settle_up(struct unwind_stage *s, uint64_t now)
+{
+	bool urgent;
+
+	if (s->n_parked) {
+		ask_renewals(s, now);
+		expire(s, now);
+	}
+	if (!s->n_parked && now > s->trim_at) {
+		s->trim_at = now + NSEC_PER_SEC;
+		park_trim(&s->park);
+	}
+	urgent = answer_flushes(s, now) || s->n_parked || s->draining;
+	if (s->draining && !s->n_parked) {
+		s->draining = false;
+		(void)send_control(s, OUTCOME_DRAINED, NULL, NULL, NULL);
+	}
+	return urgent;
 }
 
 static void *run(void *arg)
 {
 	struct unwind_stage *s = arg;
-	int r = 0;
 
 	(void)pthread_setname_np(pthread_self(), "pw-unwind");
 	/* Refused: the thread keeps its priority, and main reports that. */
@@ -522,31 +600,65 @@ static void *run(void *arg)
 	else if (s->options.nice)
 		(void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), s->options.nice);
 	(void)caps_keep(0); /* this thread interprets data that targets wrote */
-	while (!atomic_load(&s->stop) && r >= 0) {
+	while (!atomic_load(&s->stop) && s->error >= 0) {
 		uint64_t now = clock_ns(CLOCK_MONOTONIC);
-		bool urgent;
 
-		while (r >= 0 && slot_queue_ready(s->in))
-			r = take_batch(s, now);
-		if (s->n_parked) {
-			ask_renewals(s, now);
-			expire(s, now);
-		}
-		if (!s->n_parked && now > s->trim_at) {
-			s->trim_at = now + NSEC_PER_SEC;
-			park_trim(&s->park);
-		}
-		urgent = answer_flushes(s, now) || s->n_parked || s->draining;
-		if (s->draining && !s->n_parked) {
-			s->draining = false;
-			(void)send_control(s, OUTCOME_DRAINED, NULL, NULL, NULL);
-		}
-		publish(s, urgent);
+		while (s->error >= 0 && slot_queue_ready(s->in))
+			s->error = take_batch(s, now, false);
+		publish(s, settle_up(s, now));
 		sleep_until_work(s);
 	}
-	if (r < 0)
-		log_error("unwinder: %s", strerror(-r));
+	if (s->error < 0)
+		log_error("unwinder: %s", strerror(-s->error));
 	return NULL;
+}
+
+/* ---- main ---- */
+
+/* Where each batch reads memory, as for JavaScript's functions, few are tried. */
+static bool is_for_main(struct unwind_stage *s)
+{
+	if (!s->options.in_main || atomic_load_explicit(&s->hurry, memory_order_relaxed) ||
+	    slot_queue_ready(s->in) > MAIN_ENTRIES)
+		return false;
+	return !s->skip || !s->skip--;
+}
+
+static void note_turn(struct unwind_stage *s, bool given_back)
+{
+	s->given_back = given_back ? s->given_back + 1 : 0;
+	s->skip = given_back ? 1u << min_u64(s->given_back - 1, SKIP_SHIFT_MAX) : 0;
+}
+
+/* The thread's work, which is main's now.  True: the thread is to go on, with the rest or with the deadlines of samples that
+ * wait. */
+static bool main_turn(struct unwind_stage *s)
+{
+	uint64_t began = clock_ns(CLOCK_MONOTONIC), now = began;
+	int r = 0;
+
+	if (s->n_parked || s->error < 0)
+		return true;
+	byte_queue_rewind(s->out);
+	while (slot_queue_ready(s->in) && r == 0 && now - began < MAIN_NS && has_room(s)) {
+		r = take_batch(s, now, true);
+		now = clock_ns(CLOCK_MONOTONIC);
+	}
+	note_turn(s, r == GIVEN_BACK);
+	s->error = r < 0 ? r : s->error;
+	(void)settle_up(s, now);
+	byte_queue_publish(s->out);
+	return slot_queue_ready(s->in) || s->n_parked || r < 0;
+}
+
+void unwind_stage_serve(struct unwind_stage *s, bool in_main)
+{
+	if (!slot_queue_ready(s->in))
+		return;
+	if (in_main && is_for_main(s) && waker_claim(s->in_waker))
+		waker_return(s->in_waker, main_turn(s));
+	else
+		waker_wake(s->in_waker);
 }
 
 int unwind_stage_new(const struct unwind_options *options, struct slot_queue *in,

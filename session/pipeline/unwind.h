@@ -1,10 +1,14 @@
-/* unwind.h - the unwinder thread: entries in, outcomes out.  Thread: main creates and frees it.
+/* unwind.h - the unwinder: entries in, outcomes out.  Thread: main creates and frees it.
  *
  * The thread takes up to UW_BATCH entries and unwinds them interleaved and in place (their stacks
  * lie in the perf rings), writes one outcome for each, and pops them.  Main can then move the
  * tails of the rings.  A sample that must wait (mappings or a module not loaded yet) is copied
- * into the thread's own park and answered later.  The thread makes no system call that a target's
- * file system can stall, and sleeps only when both the queue and the park are empty. */
+ * into the unwinder's own park and answered later.  The unwinder makes no system call that a target's
+ * file system can stall, and its thread sleeps only when both the queue and the park are empty.
+ *
+ * At low rates main does the work of the thread while that sleeps (unwind_stage_serve()): two context switches less, and
+ * the stacks and tables are read by one CPU.  What the unwinder owns has one owner at a time: the thread, or main between
+ * waker_claim() and waker_return().  Main leaves to the thread what takes long and what it would have to wait for. */
 #pragma once
 
 #include "base/queue.h"
@@ -20,6 +24,7 @@ struct unwind_options {
 	size_t park_bytes;
 	int nice;		     /* requested; 0: unchanged */
 	bool realtime;		     /* SCHED_RR instead */
+	bool in_main;		     /* main may do the thread's work */
 	struct uw_settings settings; /* of the engine */
 	/* Releases the references of a sample that stays unanswered at the end; NULL: it holds
 	 * none. */
@@ -35,6 +40,8 @@ struct unwind_stage;
 int unwind_stage_new(const struct unwind_options *options, struct slot_queue *in,
 		     struct waker *in_waker, struct byte_queue *out, struct waker *out_waker,
 		     struct unwind_stage **ret_stage);
+/* Main, after entries were published: answers them, or wakes the thread.  @in_main: memory of processes is seldom read. */
+void unwind_stage_serve(struct unwind_stage *stage, bool in_main);
 /* Stops and joins the thread; entries not yet taken stay unanswered. */
 struct unwind_stage *unwind_stage_free(struct unwind_stage *stage);
 /* CPU time of its thread, ns. */

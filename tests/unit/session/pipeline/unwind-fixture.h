@@ -83,6 +83,7 @@ static inline int setup(void **state)
 		.maps_wait_ns = FIXTURE_WAIT_MS * NSEC_PER_MSEC,
 		.module_wait_ns = FIXTURE_WAIT_MS * NSEC_PER_MSEC,
 		.park_bytes = 64 * PARK_PAGE,
+		.in_main = true, /* nothing changes without unwind_stage_serve() */
 	};
 	struct fixture *f = calloc(1, sizeof(*f));
 
