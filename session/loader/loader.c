@@ -99,8 +99,6 @@ static void deliver(struct loader *l, struct load_answer *answer)
 	}
 	*slot = *answer;
 	slot_queue_publish(&l->answered);
-	if (l->answers)
-		waker_wake(l->answers);
 }
 
 /* ---- work ---- */
@@ -137,7 +135,8 @@ static void settle_module(struct load_answer *a)
 		uw_module_set_unreadable(module);
 }
 
-/* Delivers; the symbols of a module follow its unwind half. */
+/* Delivers; the symbols of a module follow its unwind half.  Main is woken after the count has changed: at the end of a recording
+ * it waits for 0, and would else look at the count before that and sleep. */
 static void finish(struct loader *l, struct load_answer *a)
 {
 	struct load_work symbols = {.request = a->request};
@@ -154,6 +153,8 @@ static void finish(struct loader *l, struct load_answer *a)
 		put_off(l, &l->later, &symbols);
 	}
 	atomic_fetch_sub(&l->n_pending, 1);
+	if (l->answers)
+		waker_wake(l->answers);
 }
 
 static void take_requests(struct loader *l)

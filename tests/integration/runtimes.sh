@@ -171,7 +171,7 @@ for version in 3.11 3.12 3.13; do
 		check python-$version-calls right_is python-$version-leaves calls 98
 		# Frames that are read late: what is shown is right.
 		PERFWIND_WITHOUT=bpf row python-$version-late 99.5 "$python" "$SOURCES/leaves.py" "$SECONDS_EACH"
-		leaves_right python-$version-late python
+		leaves_right python-$version-late python-late
 		right_at_least python-$version-late leaf 98
 		check python-$version-late-outermost right_is python-$version-late outermost 99.5
 		check python-$version-late-adjacent right_is python-$version-late adjacent 98

@@ -1,7 +1,6 @@
 """leaves.py SECONDS - C functions that are each called by one Python function, from several callers; leaves.py --check [LANGUAGE] reads
 folded stacks of leaves.py, leaves.php, leaves.rb or leaves.js and prints the shares that are right: of the innermost function of the language, of
-the outermost ones, of calls between them; of calls without
-other code between; of JavaScript the share of samples that have a name for the innermost one, too."""
+the outermost ones, of calls between them, of calls without other code between; of JavaScript the share of samples that have a name for the innermost one, too."""
 import binascii
 import re
 import sys
@@ -62,7 +61,6 @@ def main():
 # ---- the check: what the source above states ----
 
 class Python:
-    loop = "_PyEval_EvalFrameDefault"  # stands for callers that are not known
     leaves = {"zlib_crc32": "crc", "zlib_adler32": "adler", "binascii_hexlify": "hexed", "builtin_sum": "left", "builtin_max": "right"}
     callers = {
         "left": {"main"}, "right": {"main"}, "generate": {"left"}, "Pair.one": {"generate", "right.<locals>.<lambda>"},
@@ -123,7 +121,12 @@ class Trampolines(Python):
     suffix = " [python]"
 
 
-LANGUAGES = {"python": Python, "trampolines": Trampolines, "php": Php, "ruby": Ruby, "js": Js}
+class PythonLate(Python):
+    """Frames that are read after the sample."""
+    loop = "_PyEval_EvalFrameDefault"  # stands for callers that are not known
+
+
+LANGUAGES = {"python": Python, "python-late": PythonLate, "trampolines": Trampolines, "php": Php, "ruby": Ruby, "js": Js}
 
 
 def adjacent(frames, suffix):
@@ -173,7 +176,7 @@ def check(language):
         if "main" + suffix in frames[:-1] and frames[frames.index("main" + suffix) + 1] == getattr(table, "loop", None):
             third = []  # not known
         count("outermost", weight, functions[:2] in (table.outermost, getattr(table, "threads", None)) and third in ([], ["left"], ["right"]))
-        for caller, callee in zip(functions, functions[1:]) if language in ("python", "trampolines", "js") else adjacent(frames, suffix):
+        for caller, callee in zip(functions, functions[1:]) if language in ("python", "python-late", "trampolines", "js") else adjacent(frames, suffix):
             count("calls", weight, caller in table.callers.get(callee, {caller}))
         for caller, callee in adjacent(frames, suffix):
             count("adjacent", weight, callee in table.inner or caller in table.callers.get(callee, {caller}))
