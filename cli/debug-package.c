@@ -1,7 +1,8 @@
 /* debug-package.c - see debug-package.h.
  *
  * /var/lib/dpkg/info/NAME.list, or NAME:ARCH.list, has the paths of the files of a package, one a line.  Debian
- * builds NAME-dbgsym of each package (https://wiki.debian.org/DebugPackage); glibc's is libc6-dbg.  A path has one
+ * builds NAME-dbgsym of each package (https://wiki.debian.org/DebugPackage); glibc's is libc6-dbg, and pythonX.Y-dbg is the one
+ * of all packages of CPython X.Y (field Build-Ids of the package in Debian 12).  A path has one
  * name in /lib and one in /usr/lib where these are the same folder. */
 #include <dirent.h>
 #include <limits.h>
@@ -38,11 +39,29 @@ static bool has_line(const char *text, size_t len, const char *path)
 	return false;
 }
 
+/* The length of "python3.11" in "python3.11-minimal" and "libpython3.11-stdlib"; *ret_at: where it begins.  0: another package. */
+static size_t python_of(const char *list, const char **ret_at)
+{
+	size_t n;
+
+	*ret_at = list + (strncmp(list, "lib", 3) ? 0 : 3);
+	if (strncmp(*ret_at, "python3.", 8) != 0)
+		return 0;
+	n = strspn(*ret_at + 8, "0123456789");
+	return n && strchr("-:.", (*ret_at)[8 + n]) ? 8 + n : 0;
+}
+
 /* "libssl3:amd64.list" -> "libssl3-dbgsym". */
 static void name_of(const char *list, char to[DEBUG_PACKAGE_NAME])
 {
-	size_t len = strcspn(list, ":");
+	size_t len = strcspn(list, ":"), n;
+	const char *python;
 
+	n = python_of(list, &python);
+	if (n && n + sizeof("-dbg") <= DEBUG_PACKAGE_NAME) {
+		(void)snprintf(to, DEBUG_PACKAGE_NAME, "%.*s-dbg", (int)n, python);
+		return;
+	}
 	len = min_u64(len, strlen(list) - (strchr(list, ':') ? 0 : strlen(list_end)));
 	if (len + sizeof("-dbgsym") > DEBUG_PACKAGE_NAME)
 		return;

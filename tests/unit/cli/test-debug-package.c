@@ -57,6 +57,23 @@ static void test_names(void **state)
 	assert_string_equal(names[0], "");
 }
 
+/* One package has the debug information of all packages of CPython. */
+static void test_python(void **state)
+{
+	static const char *const paths[] = {"/usr/bin/python3.11", "/usr/lib/libpython3.13.so.1.0",
+					    "/usr/bin/2to3"};
+	char names[DEBUG_PACKAGES_MAX][DEBUG_PACKAGE_NAME];
+
+	(void)state;
+	put_list("python3.11-minimal.list", "/usr/bin/python3.11\n");
+	put_list("libpython3.13:amd64.list", "/usr/lib/libpython3.13.so.1.0\n");
+	put_list("python3.x-tools.list", "/usr/bin/2to3\n");
+	debug_packages(root, paths, 3, names);
+	assert_string_equal(names[0], "python3.11-dbg");
+	assert_string_equal(names[1], "python3.13-dbg");
+	assert_string_equal(names[2], "python3.x-tools-dbgsym");
+}
+
 static void test_archive(void **state)
 {
 	static const char *const steps[] = {"/var/lib/apt", "/var/lib/apt/lists",
@@ -114,6 +131,7 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_names),
+					   cmocka_unit_test(test_python),
 					   cmocka_unit_test(test_archive)};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
