@@ -74,9 +74,8 @@ static size_t code_of_file(struct native *e, const struct walk *w, const struct 
 		page->address = start;
 		page->key = page->len ? w->snapshot->space->key : 0;
 	}
-	if (page->len <= skip)
-		return 0;
-	len = min_u64(len, page->len - skip);
+	if (page->len < skip + len)
+		return native_code(w, address, before, after, to);
 	memcpy(to, page->bytes + skip, len);
 	return len;
 }

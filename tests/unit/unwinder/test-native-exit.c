@@ -177,13 +177,53 @@ static void test_unread(void **state)
 	assert_caller(f, BARE + 0x10, GUESSED(ROOTED + 1));
 }
 
+/* As a file's mapping: its page can be read whole. */
+static ssize_t page_read(struct uw_memory *memory, uint64_t address, void *to, size_t len)
+{
+	struct fake *fake = container_of(memory, struct fake, memory);
+	uint64_t start = BARE & ~0xfffull;
+	uint8_t page[0x1000];
+
+	if (address != start) {
+		fake->n_reads--; /* only pages are counted */
+		return fake_read(memory, address, to, len);
+	}
+	fake->n_reads++;
+	memset(page, 0xcc, sizeof(page));
+	memcpy(page + (BARE - start), fake->bare, sizeof(fake->bare));
+	len = min_u64(len, sizeof(page));
+	memcpy(to, page, len);
+	return (ssize_t)len;
+}
+
+/* One read for the code of a page, until mappings change. */
+static void test_page(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_true(sizeof(f->fake.bare) <= 0x1000 - (BARE & 0xfff));
+	f->fake.memory.read = page_read;
+	PUT(f, 0x10, "\x48\x83\xc4\x08\x5d\xc3", 1);
+	f->fake.n_reads = 0;
+	assert_caller(f, BARE + 0x14, GUESSED(ROOTED + 1));
+	assert_int_equal(f->fake.n_reads, 1);
+	f->stack[0] = ROOTED + 1;
+	assert_caller(f, BARE + 0x15, GUESSED(ROOTED + 1));
+	assert_int_equal(f->fake.n_reads, 1);
+	uw_engine_forget(f->engine, NULL);
+	PUT(f, 0x10, "\x90\x90\x90\x90\xc3", 0);
+	assert_caller(f, BARE + 0x14, GUESSED(ROOTED + 1));
+	assert_int_equal(f->fake.n_reads, 2);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_pops), TEST(test_rbp),     TEST(test_frame_pointer), TEST(test_silent),
-		TEST(test_jump), TEST(test_refuted), TEST(test_callers),       TEST(test_unread),
+		TEST(test_pops),    TEST(test_rbp),    TEST(test_frame_pointer),
+		TEST(test_silent),  TEST(test_jump),   TEST(test_refuted),
+		TEST(test_callers), TEST(test_unread), TEST(test_page),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
