@@ -316,7 +316,7 @@ static __attribute__((noinline)) u64 sign_ruby(u64 function, u32 sizes)
 
 	if (bpf_probe_read_user(head, sizeof(head), (const void *)function))
 		return 0;
-	if ((head[0] >> 12 & 15) == 6) /* a method in C */
+	if ((head[0] >> 12 & 15) == 6) /* a method entry */
 		return mix(&hash, function + 16, 3) ? sign_end(hash) : 0;
 	hash = sign_mix(0, head[2]);
 	if (!mix(&hash, head[2], 2) ||
@@ -389,7 +389,26 @@ static long frame_turn(u64 turn, struct walk *w)
 	return 0;
 }
 
-/* Ruby's frames lie one behind the other; the environment of each has its flags, and before them the method in C. */
+/* The method entry of a method in C or in Ruby; else the iseq. @word: in front of the flags of an environment, which stand before a
+ * method's own (struct vm_svar). */
+static __always_inline u64 ruby_function(u64 flags, u64 word, u64 iseq)
+{
+	u64 head[2];
+
+	if ((flags & 0x7fff0001) == 0x55550001)
+		return word;
+	if ((flags & 0x7fff0001) != 0x11110001 ||
+	    bpf_probe_read_user(head, sizeof(head), (const void *)word))
+		return iseq;
+	if ((head[0] >> 12 & 15) == 2) {
+		word = head[1];
+		if (!read_word(word, &head[0]))
+			return iseq;
+	}
+	return (head[0] & 0x1f) == 0x1a && (head[0] >> 12 & 15) == 6 ? word : iseq;
+}
+
+/* Ruby's frames lie one behind the other; the environment of each has its flags, and before them its method. */
 static long ruby_turn(u64 turn, struct walk *w)
 {
 	u64 words[5], environment[3], *frame,
@@ -400,8 +419,7 @@ static long ruby_turn(u64 turn, struct walk *w)
 	    bpf_probe_read_user(environment, sizeof(environment), (const void *)(words[4] - 16)))
 		return 1;
 	frame = w->record->frames[turn];
-	function =
-		address_of((environment[2] & 0x7fff0001) == 0x55550001 ? environment[0] : words[2]);
+	function = address_of(ruby_function(environment[2], environment[0], words[2]));
 	frame[0] = address_of(w->next) | sign_of(w, function);
 	frame[1] = function | (environment[2] >> 5 & 1) << 48;
 	frame[2] = words[0];

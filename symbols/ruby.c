@@ -43,6 +43,7 @@ enum {
 	IMEMO_AT = 12,
 	IMEMO_METHOD = 6,
 	IMEMO_ISEQ = 7,
+	METHOD_OF_ISEQ = 0,	/* rb_method_type_t, 4 bits; the iseq follows */
 	NOT_EMBEDDED = 1 << 13, /* of a string; of an array the reverse */
 	EMBEDDED_AT = 16,
 	EMBEDDED_LEN_AT = 14, /* a string's length, 5 bits of the flags */
@@ -326,6 +327,7 @@ static uint32_t line_of(struct vm_memory *m, const struct version *v, uint64_t b
 
 /* ---- names of methods in C ----
  *
+ * A method's frame leads to its method entry (struct rb_method_entry_struct), and that by its definition to the C function or the iseq.
  * A method entry has the number of its name (ID).  The strings are in arrays of arrays that a structure in the library's
  * data leads to, which no export names (symbol.c):
  *
@@ -461,46 +463,50 @@ static bool has_ids(struct vm_memory *m, struct uw_script *script, const struct 
 }
 
 /* Integer#times, Math.sqrt; without a class's name that of the method. */
-static bool method_text(struct vm_memory *m, struct uw_script *script, const struct version *v,
-			uint64_t image, uint64_t method, struct script_text *ret_text)
+static void put_class(struct vm_memory *m, const struct version *v, uint64_t method,
+		      const char *name, struct script_text *ret_text)
 {
 	uint64_t owner = word_at(m, method + OWNER);
-	char name[SCRIPT_NAME_ROOM], class[SCRIPT_NAME_ROOM];
+	char class[SCRIPT_NAME_ROOM];
 
-	if (!has_ids(m, script, v, image) ||
-	    !string_text(m, v, id_string(m, v, script->names, word_at(m, method + METHOD_ID)), name,
-			 sizeof(name)))
-		return false;
 	if (class_name(m, v, owner, class))
 		(void)snprintf(ret_text->function, SCRIPT_TEXT_ROOM, "%s#%s", class, name);
 	else if (class_name(m, v, singleton_of(m, v, owner), class))
 		(void)snprintf(ret_text->function, SCRIPT_TEXT_ROOM, "%s.%s", class, name);
 	else
 		(void)snprintf(ret_text->function, SCRIPT_TEXT_ROOM, "%s", name);
+}
+
+static bool method_in_c(struct vm_memory *m, struct uw_script *script, const struct version *v,
+			uint64_t image, uint64_t method, struct script_text *ret_text)
+{
+	char name[SCRIPT_NAME_ROOM];
+
+	if (!has_ids(m, script, v, image) ||
+	    !string_text(m, v, id_string(m, v, script->names, word_at(m, method + METHOD_ID)), name,
+			 sizeof(name)))
+		return false;
+	put_class(m, v, method, name, ret_text);
 	return true;
 }
 
-bool ruby_text(struct vm_memory *m, struct uw_script *script, uint64_t image, uint64_t frame,
-	       struct script_text *ret_text)
+/* @method: of the iseq; 0: a block, or the code of a file or of a class. */
+static bool iseq_text(struct vm_memory *m, const struct uw_script *script, const struct version *v,
+		      uint64_t iseq, uint64_t method, uint32_t position,
+		      struct script_text *ret_text)
 {
-	const struct version *v = version_of(script->version);
-	uint64_t function = uw_script_function(frame), flags = word_at(m, function), body, first;
-	uint32_t position = uw_script_position(frame);
+	uint64_t body = word_at(m, iseq + script->offsets.body), first;
+	char label[SCRIPT_NAME_ROOM];
 
-	if (!v || (flags & TYPE_MASK) != T_IMEMO || !script_sign_fits(m, script, true, frame))
-		return false;
-	*ret_text = (struct script_text){.line = 0};
-	if ((flags >> IMEMO_AT & 0xf) == IMEMO_METHOD)
-		return method_text(m, script, v, image, function, ret_text);
-	if ((flags >> IMEMO_AT & 0xf) != IMEMO_ISEQ)
-		return false;
-	body = word_at(m, function + script->offsets.body);
-	if (!body ||
-	    !string_text(m, v, word_at(m, body + LABEL), ret_text->function, SCRIPT_NAME_ROOM))
+	if (!body || !string_text(m, v, word_at(m, body + LABEL), label, sizeof(label)))
 		return false;
 	/* Another function is there by now. */
 	if (position != UW_SCRIPT_NO_POSITION && position > half_at(m, body + script->offsets.len))
 		return false;
+	if (method)
+		put_class(m, v, method, label, ret_text);
+	else
+		(void)snprintf(ret_text->function, SCRIPT_TEXT_ROOM, "%s", label);
 	(void)path_text(m, v, word_at(m, body + PATH), ret_text->file, SCRIPT_TEXT_ROOM);
 	first = word_at(m, body + FIRST_LINE);
 	if (position != UW_SCRIPT_NO_POSITION)
@@ -508,4 +514,31 @@ bool ruby_text(struct vm_memory *m, struct uw_script *script, uint64_t image, ui
 	if (!ret_text->line && (v->sizes || first & 1)) /* a Fixnum */
 		ret_text->line = (uint32_t)(v->sizes ? first : first >> 1);
 	return true;
+}
+
+bool ruby_text(struct vm_memory *m, struct uw_script *script, uint64_t image, uint64_t frame,
+	       struct script_text *ret_text)
+{
+	const struct version *v = version_of(script->version);
+	uint64_t function = uw_script_function(frame), flags = word_at(m, function), definition;
+	uint64_t head[2];
+	uint32_t position = uw_script_position(frame);
+
+	if (!v || (flags & TYPE_MASK) != T_IMEMO || !script_sign_fits(m, script, true, frame))
+		return false;
+	*ret_text = (struct script_text){.line = 0};
+	switch (flags >> IMEMO_AT & 0xf) {
+	case IMEMO_ISEQ:
+		return iseq_text(m, script, v, function, 0, position, ret_text);
+	case IMEMO_METHOD:
+		break;
+	default:
+		return false;
+	}
+	definition = word_at(m, function + script->offsets.definition);
+	if (!vm_memory_read(m, definition, head, sizeof(head)))
+		return false;
+	if ((head[0] & 0xf) != METHOD_OF_ISEQ)
+		return method_in_c(m, script, v, image, function, ret_text);
+	return iseq_text(m, script, v, head[1], function, position, ret_text);
 }

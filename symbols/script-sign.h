@@ -4,7 +4,7 @@
  *   PHP    op_array or function in C   [name, class][number of instructions, instructions][file, first line]
  *          string                      [length, first 8 characters] and the last 8
  *   Ruby   iseq                        body: [type and length, instructions][path .. label, first line], three words of the label, its end
- *          method entry in C           [definition, number of the name, class]
+ *          method entry                [definition, number of the name, class]
  *
  * The program at the samples (perf/at-sample.bpf.c) mixes the same words. */
 #pragma once

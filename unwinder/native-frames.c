@@ -37,11 +37,15 @@ enum {
 	RUBY_TYPE_MASK = 0x1f, /* RBasic.flags */
 	RUBY_IMEMO = 0x1a,
 	RUBY_IMEMO_AT = 12,
-	RUBY_METHOD = 6, /* enum imemo_type */
+	RUBY_SVAR = 2, /* enum imemo_type */
+	RUBY_METHOD = 6,
 	RUBY_ISEQ = 7,
-	RUBY_CFUNC = 1,	     /* rb_method_type_t */
-	RUBY_METHOD_AT = 16, /* before the environment's flags: the method entry */
+	RUBY_OF_ISEQ = 0, /* rb_method_type_t */
+	RUBY_CFUNC = 1,
+	RUBY_METHOD_ISEQ = 1, /* enum iseq_type */
+	RUBY_METHOD_AT = 16,  /* before the environment's flags: the method entry */
 	RUBY_MAGIC_MASK = 0x7fff0001,
+	RUBY_MAGIC_METHOD = 0x11110001,
 	RUBY_MAGIC_CFUNC = 0x55550001,
 };
 
@@ -104,29 +108,36 @@ static bool read_php_function(struct frames_walk *fw, struct script_function *f)
 	return len && len < LEN_MAX;
 }
 
+static bool is_ruby(struct frames_walk *fw, uint64_t object, uint32_t type)
+{
+	uint64_t flags;
+
+	return read_word(fw, object, &flags) && (flags & RUBY_TYPE_MASK) == RUBY_IMEMO &&
+	       (flags >> RUBY_IMEMO_AT & 0xf) == type;
+}
+
 static bool read_ruby_function(struct frames_walk *fw, struct script_function *f)
 {
 	const struct uw_script_offsets *o = &fw->l->offsets;
-	uint64_t flags, body;
-	uint32_t type, len;
+	uint64_t iseq = f->address, body;
+	uint32_t len, type;
 
-	if (!read_word(fw, f->address, &flags) || (flags & RUBY_TYPE_MASK) != RUBY_IMEMO)
-		return false;
-	switch (flags >> RUBY_IMEMO_AT & 0xf) {
-	case RUBY_METHOD:
-		return read_word(fw, f->address + o->definition, &body) &&
-		       vm_memory_read(&fw->s->memory, body, &type, sizeof(type)) &&
-		       (type & 0xf) == RUBY_CFUNC &&
-		       read_word(fw, body + o->handler, &f->handler) && f->handler;
-	case RUBY_ISEQ:
-		break;
-	default:
-		return false;
+	if (is_ruby(fw, f->address, RUBY_METHOD)) {
+		if (!read_word(fw, f->address + o->definition, &body) ||
+		    !vm_memory_read(&fw->s->memory, body, &len, sizeof(len)) ||
+		    !read_word(fw, body + o->handler, &iseq))
+			return false;
+		if ((len & 0xf) == RUBY_CFUNC)
+			return (f->handler = iseq) != 0;
+		if ((len & 0xf) != RUBY_OF_ISEQ)
+			return false;
 	}
-	if (!read_word(fw, f->address + o->body, &body) ||
+	if (!is_ruby(fw, iseq, RUBY_ISEQ) || !read_word(fw, iseq + o->body, &body) ||
+	    !vm_memory_read(&fw->s->memory, body, &type, sizeof(type)) ||
 	    !vm_memory_read(&fw->s->memory, body + o->len, &len, sizeof(len)) ||
 	    !read_word(fw, body + o->code, &f->code))
 		return false;
+	f->lacks_class = type == RUBY_METHOD_ISEQ && iseq == f->address;
 	f->len = (uint64_t)len * o->unit;
 	return len && len < LEN_MAX;
 }
@@ -284,6 +295,20 @@ static const struct script_function *function_of(struct frames_walk *fw, uint64_
 	return NULL;
 }
 
+/* The method entry of @f, an iseq that was found without it: the environment is read after the frame, and may be another one's. */
+static const struct script_function *with_class(const struct frames_walk *fw,
+						const struct script_function *f)
+{
+	for (size_t i = 0; f->lacks_class && i < SCRIPT_FUNCTIONS; i++) {
+		const struct script_function *method = &fw->s->functions[i];
+
+		if (method->serial == f->serial && method->code == f->code && !method->gone &&
+		    !method->lacks_class)
+			return method;
+	}
+	return f;
+}
+
 /* The function at @address is to be known by its code, or by its instructions. */
 static bool learn_function(struct frames_walk *fw, uint64_t address)
 {
@@ -319,6 +344,24 @@ static bool exact_frame(struct frames_walk *fw, uint64_t address, struct frame *
 	return false;
 }
 
+/* A frame with its environment's @flags at @at: of a method the method entry, in C or with its iseq, is the function.  It may stand
+ * behind a method's own variables (struct vm_svar). */
+static bool ruby_method(struct frames_walk *fw, uint64_t flags, uint64_t at, uint64_t *function)
+{
+	bool in_c = (flags & RUBY_MAGIC_MASK) == RUBY_MAGIC_CFUNC;
+	uint64_t method;
+
+	if (!in_c && (flags & RUBY_MAGIC_MASK) != RUBY_MAGIC_METHOD)
+		return true;
+	if (!read_word(fw, at - RUBY_METHOD_AT, &method))
+		return false;
+	if (!in_c && is_ruby(fw, method, RUBY_SVAR) && !read_word(fw, method + 8, &method))
+		return false;
+	if (in_c || is_ruby(fw, method, RUBY_METHOD))
+		*function = method;
+	return true;
+}
+
 /* The frame at @address as it is now, where it was not copied. */
 static bool read_frame(struct frames_walk *fw, uint64_t address, struct frame *ret_frame)
 {
@@ -342,8 +385,7 @@ static bool read_frame(struct frames_walk *fw, uint64_t address, struct frame *r
 	}
 	if (!read_word(fw, word_of(bytes, o->flags), &flags))
 		return false;
-	if ((flags & RUBY_MAGIC_MASK) == RUBY_MAGIC_CFUNC &&
-	    !read_word(fw, word_of(bytes, o->flags) - RUBY_METHOD_AT, &ret_frame->function))
+	if (!ruby_method(fw, flags, word_of(bytes, o->flags), &ret_frame->function))
 		return false;
 	ret_frame->previous = address + o->frame_bytes;
 	ret_frame->last = flags & o->last;
@@ -360,14 +402,16 @@ static void push_place(struct frames_walk *fw, uint64_t function, uint64_t posit
 static void push_function(struct frames_walk *fw, const struct script_function *f,
 			  uint64_t instruction, bool proved)
 {
-	uint64_t position = f->len && script_function_has(f, instruction)
-				    ? (instruction - f->code) / fw->l->offsets.unit
-				    : UW_SCRIPT_NO_POSITION;
+	uint64_t position;
 
+	f = with_class(fw, f);
+	position = f->len && script_function_has(f, instruction)
+			   ? (instruction - f->code) / fw->l->offsets.unit
+			   : UW_SCRIPT_NO_POSITION;
 	push_place(fw, f->address, position, f->parts.sign, proved);
 }
 
-/* The functions that one calls.  Ruby: words of an iseq point to blocks, or to call data ─► call cache ─► method entry ─► definition;
+/* The functions that one calls.  Ruby: words of an iseq point to blocks, or to call data ─► call cache ─► method entry;
  * PHP: those of the frame's run-time cache point to functions. */
 static void learn_callees(struct frames_walk *fw, uint64_t frame, const struct script_function *f)
 {
@@ -388,10 +432,7 @@ static void learn_callees(struct frames_walk *fw, uint64_t frame, const struct s
 			continue;
 		if (learn_function(fw, word) || !fw->ruby)
 			continue;
-		if (read_word(fw, word + CALL_CACHE, &at) &&
-		    read_word(fw, at + CACHE_METHOD, &at) &&
-		    read_word(fw, at + fw->l->offsets.definition, &at) &&
-		    read_word(fw, at + fw->l->offsets.handler, &at)) /* or the iseq */
+		if (read_word(fw, word + CALL_CACHE, &at) && read_word(fw, at + CACHE_METHOD, &at))
 			(void)learn_function(fw, at);
 	}
 }
@@ -424,10 +465,13 @@ static const struct script_function *anchor_function(struct frames_walk *fw, uin
 {
 	const struct script_function *now = function_at(fw, f->function, next, f->sign), *known;
 
-	if (f->sign || (now && script_function_has(now, next)))
+	if (f->sign)
 		return now;
-	known = function_of(fw, next);
-	return known ? known : search_callees(fw, address, next);
+	known = now && script_function_has(now, next) ? now : function_of(fw, next);
+	if (known && !with_class(fw, known)->lacks_class)
+		return known;
+	now = search_callees(fw, address, next);
+	return now ? now : known;
 }
 
 /* A run of the loop. */

@@ -42,6 +42,7 @@ struct script_function {
 	bool hidden;		     /* the interpreter's own, between two functions */
 	bool explored;		     /* the functions that it calls were looked at */
 	bool gone;		     /* PHP, Ruby: another one is there by now */
+	bool lacks_class;	     /* Ruby: the iseq of a method */
 	struct script_sign parts;    /* PHP, Ruby */
 };
 

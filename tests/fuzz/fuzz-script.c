@@ -94,8 +94,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	functions[0] = data[0] & 1 ? sc_ruby_function(&p, "main", file, 1, 200)
 				   : sc_php_function(&p, 0, "main", file, 1);
 	functions[1] = SC_BASE + (size > 3 ? data[3] * 64u : 0);
-	functions[2] = sc_heap(&p, 64);
-	sc_set(&p, functions[2], data[0] & 1 ? 0x1a | 6 << 12 : 1, 8);
+	if (data[0] & 1) /* a method in Ruby or in C */
+		functions[2] = sc_ruby_method(&p, data[0] >> 1 & 1, functions[0]);
+	else
+		sc_set(&p, functions[2] = sc_heap(&p, 64), 1, 8);
 	changing_begin(&c, 2, data + 1, size - 1);
 	if (vm_memory_begin(&m, &c.memory, 4) < 0)
 		return 0;

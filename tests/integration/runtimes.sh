@@ -209,7 +209,7 @@ if has_tool ruby ruby; then
 	row ruby 98 ruby "$SOURCES/leaves.rb" "$SECONDS_EACH"
 	leaves_right ruby ruby
 	check ruby-names has ruby \
-		';<main> \[ruby\];([^;]*;)?main \[ruby\];left \[ruby\];generate \[ruby\];([^;]*;)*Integer#times \[ruby\];([^;]*;)*block in generate \[ruby\];one \[ruby\]'
+		';<main> \[ruby\];([^;]*;)?Object#main \[ruby\];Object#left \[ruby\];Object#generate \[ruby\];([^;]*;)*Integer#times \[ruby\];([^;]*;)*block in generate \[ruby\];Pair#one \[ruby\]'
 fi
 # Behind the start; the frames of threads are read at the sample, too.
 if [ "$BPF" ] && has_tool ruby-threads ruby; then

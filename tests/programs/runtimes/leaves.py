@@ -85,20 +85,22 @@ class Php:
 
 
 class Ruby:
-    leaves = {"deflate": "crushed", "inflate": "expanded", "crc32_z": "summed"}
+    """Methods have the class that defines them; blocks have none."""
+    leaves = {"deflate": "Packing#crushed", "inflate": "Packing.expanded", "crc32_z": "Object#summed"}
     callers = {
-        "left": {"main"}, "right": {"main"}, "generate": {"left"}, "one": {"block in generate", "block in right"},
-        "two": {"block in generate"}, "block in right": {"right", "Array#map"},
-        "block in generate": {"generate", "Integer#times", "times"},
-        "block in left": {"block in generate"}, "crushed": {"one"}, "summed": {"one"}, "expanded": {"two"},
-        "spin": {"one", "two", "left", "right", "block in left"},
+        "Object#left": {"Object#main"}, "Object#right": {"Object#main"}, "Object#generate": {"Object#left"},
+        "Pair#one": {"block in generate", "block in right"}, "Pair.two": {"block in generate"},
+        "block in right": {"Object#right", "Array#map"},
+        "block in generate": {"Object#generate", "Integer#times"}, "block in left": {"block in generate"},
+        "Packing#crushed": {"Pair#one"}, "Object#summed": {"Pair#one"}, "Packing.expanded": {"Pair.two"},
+        "Object#spin": {"Pair#one", "Pair.two", "Object#left", "Object#right", "block in left"},
     }
-    outermost = ["<main>", "main"]
-    threads = ["block (2 levels) in <main>", "main"]
-    # (Some of these methods are written in Ruby in later versions: without a class. The same C function is Zlib::Deflate's, too.)
-    inner = {"Zlib.deflate": "crushed", "Zlib::Deflate.deflate": "crushed", "Zlib.inflate": "expanded",
-             "Zlib::Inflate.inflate": "expanded", "Zlib.crc32": "summed", "Integer#times": "generate",
-             "times": "generate", "Array#map": "right", "Process.clock_gettime": "main"}
+    outermost = ["<main>", "Object#main"]
+    threads = ["block (2 levels) in <main>", "Object#main"]
+    # (The same C function is Zlib::Deflate's, too.)
+    inner = {"Zlib.deflate": "Packing#crushed", "Zlib::Deflate.deflate": "Packing#crushed", "Zlib.inflate": "Packing.expanded",
+             "Zlib::Inflate.inflate": "Packing.expanded", "Zlib.crc32": "Object#summed", "Integer#times": "Object#generate",
+             "Array#map": "Object#right", "Process.clock_gettime": "Object#main"}
 
 
 class Js:
@@ -161,7 +163,8 @@ def check(language):
         functions = [name for name in named if name not in table.inner]
         if language == "js" and table.first in functions:
             functions = functions[functions.index(table.first):]
-        if "main" not in functions or functions[0] == "_find_and_load":  # the site module has a main(), too
+        main = table.outermost[1]
+        if main not in functions or functions[0] == "_find_and_load":  # the site module has a main(), too
             continue
         for frame in reversed(frames):
             if frame.endswith(suffix) and frame[:-len(suffix)] not in table.inner:
@@ -173,9 +176,9 @@ def check(language):
         if language == "js":
             count("named", weight, not any(unnamed(frame) for frame in frames[frames.index(named[-1] + suffix):]))
         third = functions[2:3]
-        if "main" + suffix in frames[:-1] and frames[frames.index("main" + suffix) + 1] == getattr(table, "loop", None):
+        if main + suffix in frames[:-1] and frames[frames.index(main + suffix) + 1] == getattr(table, "loop", None):
             third = []  # not known
-        count("outermost", weight, functions[:2] in (table.outermost, getattr(table, "threads", None)) and third in ([], ["left"], ["right"]))
+        count("outermost", weight, functions[:2] in (table.outermost, getattr(table, "threads", None)) and [name.partition("#")[2] or name for name in third] in ([], ["left"], ["right"]))
         for caller, callee in zip(functions, functions[1:]) if language in ("python", "python-late", "trampolines", "js") else adjacent(frames, suffix):
             count("calls", weight, caller in table.callers.get(callee, {caller}))
         for caller, callee in adjacent(frames, suffix):

@@ -5,9 +5,12 @@ require 'zlib'
 DATA_ = (0..255).to_a.pack('C*') * 40
 SMALL = Zlib.deflate(DATA_, 1)
 
-def crushed(data) = Zlib.deflate(data, 1)
+# (A method that matches has variables of its own in front of its method entry.)
+module Packing
+  def crushed(data) = 'pair' =~ /a/ && Zlib.deflate(data, 1)
 
-def expanded(data) = Zlib.inflate(data)
+  def self.expanded(data) = Zlib.inflate(data)
+end
 
 def summed(data) = Zlib.crc32(data)
 
@@ -21,9 +24,11 @@ def spin(n)
 end
 
 class Pair
+  include Packing
+
   def one(n) = crushed(DATA_).size + summed(DATA_) + spin(n)
 
-  def self.two(n) = expanded(SMALL).size + spin(n)
+  def self.two(n) = Packing.expanded(SMALL).size + spin(n)
 end
 
 def generate(pair, n)

@@ -266,6 +266,17 @@ static inline uint64_t sc_ruby_function(struct sc_process *p, const char *label,
 	return at;
 }
 
+/* A method entry: its definition is of C code (rb_method_type_t 1) at @handler, or of an iseq (0). */
+static inline uint64_t sc_ruby_method(struct sc_process *p, uint32_t type, uint64_t handler)
+{
+	uint64_t at = sc_heap(p, 40), definition = sc_heap(p, 48);
+
+	sc_set(p, at, 0x1a | 6 << 12, 8);
+	sc_set(p, at + 16, definition, 8);
+	sc_set(p, definition, type, 4);
+	sc_set(p, definition + 8, handler, 8);
+	return at;
+}
 static inline uint64_t sc_code(const struct sc_process *p, uint64_t function)
 {
 	uint64_t at = function + 88, code;

@@ -215,9 +215,8 @@ static void test_php_names(void **state)
 static uint64_t ruby_method(const char *name, uint64_t *ret_ids)
 {
 	uint64_t ids = sc_heap(&sc, 40), strings = sc_heap(&sc, 8 * 512), more = sc_heap(&sc, 40),
-		 method = sc_heap(&sc, 40);
+		 method = sc_ruby_method(&sc, 1, SMALL);
 
-	sc_set(&sc, method, 0x1a | 6 << 12, 8);
 	sc_set(&sc, method + 24, 200 << 4 | 1, 8);
 	sc_set(&sc, ids, 7 | 1 << 13 | 1 << 15, 8);
 	sc_set(&sc, ids + 16, more, 8);
@@ -280,8 +279,7 @@ static void test_ruby_search_ends(void **state)
 	(void)state;
 	sc_ruby_init(&sc);
 	assert_int_equal(find(true, SC_BASE, &script), 0);
-	method = sc_heap(&sc, 40);
-	sc_set(&sc, method, 0x1a | 6 << 12, 8);
+	method = sc_ruby_method(&sc, 1, SMALL);
 	sc_set(&sc, method + 24, 200 << 4 | 1, 8);
 	for (int i = 0; i < 100; i++) {
 		uint64_t before = sc.reads;
@@ -346,6 +344,38 @@ static void test_ruby_classes(void **state)
 	sc_set(&sc, class, 5, 8);
 	sc_set(&sc, method + 32, class, 8);
 	expect_text(&script, method, 0, "sqrt", "", 0);
+}
+
+/* Methods with an iseq have its file and line, and the class of the method entry. */
+static void test_ruby_methods(void **state)
+{
+	uint64_t class, single, words[1], method, definition;
+	struct script_text text;
+	struct uw_script script;
+
+	(void)state;
+	(void)ruby_method_of_class(&script, &class);
+	sc_set(&sc, class, 3, 8);
+	words[0] = sc_string(&sc, "Shop::Cart");
+	set_class_table(class, words, 1);
+	single = sc_heap(&sc, 40);
+	sc_set(&sc, single, 2, 8);
+	sc_set(&sc, class + 8, single, 8);
+	words[0] = class;
+	set_class_table(single, words, 1);
+	method = sc_ruby_method(&sc, 0,
+				sc_ruby_function(&sc, "total", sc_string(&sc, "a.rb"), 7, SC_CODE));
+	expect_text(&script, method, 3, "total", "a.rb", 8);
+	sc_set(&sc, method + 32, class, 8);
+	expect_text(&script, method, 3, "Shop::Cart#total", "a.rb", 8);
+	sc_set(&sc, method + 32, single, 8);
+	expect_text(&script, method, 3, "Shop::Cart.total", "a.rb", 8);
+	assert_false(text_of_frame(&script, method, SC_CODE + 1, &text));
+	memcpy(&definition, sc.bytes + (method + 16 - SC_BASE), 8);
+	sc_set(&sc, definition + 8, UINT64_MAX - 7, 8);
+	assert_false(text_of_frame(&script, method, 3, &text));
+	sc_set(&sc, method + 16, UINT64_MAX - 7, 8);
+	assert_false(text_of_frame(&script, method, 3, &text));
 }
 
 /* Wrong tables: endless, outside of the memory. */
@@ -758,12 +788,7 @@ static void test_ruby(void **state)
 	p.main = sc_ruby_function(&sc, "<main>", file, 1, SC_CODE);
 	p.f = sc_ruby_function(&sc, "f", file, 5, SC_CODE);
 	p.other = sc_ruby_function(&sc, "other", file, 9, SC_CODE);
-	p.map = sc_heap(&sc, 40);
-	sc_set(&sc, p.map, 0x1a | 6 << 12, 8);
-	sc_set(&sc, p.map + 16, sc_heap(&sc, 48), 8);
-	memcpy(&p.g, sc.bytes + (p.map + 16 - SC_BASE), 8);
-	sc_set(&sc, p.g, 1, 4);
-	sc_set(&sc, p.g + 8, SMALL, 8);
+	p.map = sc_ruby_method(&sc, 1, SMALL);
 	frames = sc_ruby_frames(&sc);
 	sc_ruby_frame(&sc, frames, 0, 0, 0x55550001);
 	sc_set(&sc, frames + 1024 - 16, p.map, 8);
@@ -789,6 +814,57 @@ static void test_ruby(void **state)
 	run(f, SMALL);
 	assert_int_equal(f->res.outcome, UW_WHOLE);
 	assert_true(sc.reads <= 64);
+	uw_module_unref(p.module);
+}
+
+/* enum iseq_type, the first word of a body: 1 is a method's. */
+static void mark_method(uint64_t iseq)
+{
+	uint64_t body;
+
+	memcpy(&body, sc.bytes + (iseq + 16 - SC_BASE), 8);
+	sc_set(&sc, body, 1, 4);
+}
+
+/* The environment of a method's frame has its method entry in front of the flags, or an object with it. */
+static void test_ruby_method_frames(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t frames, iseq, file, own, environment;
+	struct program p = {0};
+
+	sc_ruby_init(&sc);
+	file = sc_string(&sc, "a.rb");
+	p.main = sc_ruby_function(&sc, "<main>", file, 1, SC_CODE);
+	iseq = sc_ruby_function(&sc, "f", file, 5, SC_CODE);
+	p.f = sc_ruby_method(&sc, 0, iseq);
+	frames = sc_ruby_frames(&sc);
+	environment = frames + 64 + 1024;
+	sc_ruby_frame(&sc, frames + 64, iseq, sc_code(&sc, iseq), 0x11110001);
+	sc_ruby_frame(&sc, frames + 128, p.main, sc_code(&sc, p.main) + 32, 0x44440021);
+	sc_set(&sc, environment - 16, p.f, 8);
+	set_registers(f, frames + 64, sc_code(&sc, iseq) + 24);
+	put_stack(f, &p);
+	f->stack[INNER_RA] = ROOTED + 1;
+	run(f, SMALL);
+	EXPECT(f, SMALL, named(p.f, 3), GUESSED(p.main, 4), CALLED(ROOTED + 1));
+	own = sc_heap(&sc, 40); /* struct vm_svar */
+	sc_set(&sc, own, 0x1a | 2 << 12, 8);
+	sc_set(&sc, own + 8, p.f, 8);
+	sc_set(&sc, environment - 16, own, 8);
+	run(f, SMALL);
+	EXPECT(f, SMALL, named(p.f, 3), GUESSED(p.main, 4), CALLED(ROOTED + 1));
+	/* The environment is another frame's by now: the method entry is known by its instructions. */
+	mark_method(iseq);
+	sc_set(&sc, environment, 0x22220001, 8);
+	run(f, SMALL);
+	EXPECT(f, SMALL, named(p.f, 3), GUESSED(p.main, 4), CALLED(ROOTED + 1));
+	/* No method entry is there. */
+	sc_set(&sc, environment, 0x11110001, 8);
+	sc_set(&sc, environment - 16, UINT64_MAX - 7, 8);
+	run(f, SMALL);
+	EXPECT(f, SMALL, named(p.f, 3), GUESSED(p.main, 4), CALLED(ROOTED + 1));
+	uw_engine_forget(f->engine, NULL);
 	uw_module_unref(p.module);
 }
 
@@ -846,6 +922,7 @@ int main(void)
 		cmocka_unit_test(test_php_frame_pointers),
 		cmocka_unit_test(test_ruby_vm),
 		cmocka_unit_test(test_ruby_classes),
+		cmocka_unit_test(test_ruby_methods),
 		cmocka_unit_test(test_ruby_wrong_classes),
 		cmocka_unit_test(test_ruby_sizes),
 		cmocka_unit_test(test_paths),
@@ -861,6 +938,7 @@ int main(void)
 		TEST(test_php_begin),
 		TEST(test_php_callee),
 		TEST(test_ruby),
+		TEST(test_ruby_method_frames),
 		TEST(test_wrong_frames),
 		TEST(test_pending),
 	};
