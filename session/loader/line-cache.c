@@ -47,7 +47,7 @@ struct line_file {
 	const struct file_span *spans;
 	const struct file_line *lines;
 	const char *text;
-	size_t n_spans;
+	size_t n_spans, text_len;
 };
 
 /* That was looked up now. */
@@ -128,6 +128,7 @@ static int read_content(struct line_file *f, size_t len, const struct load_file 
 	f->lines = cursor_bytes(&c, head->n_lines * sizeof(*f->lines));
 	f->text = cursor_bytes(&c, head->text);
 	f->n_spans = head->n_spans;
+	f->text_len = head->text;
 	return c.bad || cursor_left(&c) || !is_sound(f, head) ? -EBADMSG : 0;
 }
 
@@ -229,16 +230,51 @@ static uint32_t put_text(struct content *c, const char *text)
 	return at;
 }
 
-/* What the spans before it do not have. */
-static void put_span(struct content *c, uint64_t low, uint64_t high, const struct load_line *lines,
-		     size_t n)
+/* The part that the spans before it do not have; false: there is none. */
+static bool begin_span(struct content *c, uint64_t low, uint64_t high, size_t n)
 {
 	const struct file_span span = {max_u64(low, c->end), high, (uint32_t)n,
 				       (uint32_t)c->n_lines};
 
 	if (span.low >= span.high)
-		return;
+		return false;
 	buffer_append(&c->spans, &span, sizeof(span));
+	c->end = high;
+	c->n_lines += n;
+	c->bad |= c->spans.bad || c->lines.bad || c->text.bad || c->at.bad ||
+		  c->text.len + c->lines.len + c->spans.len > LINE_FILE_BYTES / 2;
+	return true;
+}
+
+/* The old text stays where it is, and with it the lines. */
+static void put_old_text(struct content *c, const struct line_file *f)
+{
+	buffer_append(&c->text, f->text, f->text_len);
+	c->bad |= c->text.bad;
+	for (uint32_t at = 0; at < f->text_len && !c->bad;) {
+		const char *text = f->text + at;
+		size_t len = strlen(text);
+
+		c->bad |= hash_index_add(&c->by_text, hash_seeded(c->seed, text, len), hash_of_text,
+					 c) < 0;
+		buffer_append(&c->at, &at, sizeof(at));
+		c->bad |= c->at.bad;
+		at += (uint32_t)len + 1;
+	}
+}
+
+static void put_old_span(struct content *c, const struct line_file *f, const struct file_span *s)
+{
+	if (begin_span(c, s->low, s->high, s->n_lines))
+		buffer_append(&c->lines, &f->lines[s->first],
+			      s->n_lines * sizeof(struct file_line));
+}
+
+static void put_span(struct content *c, uint64_t low, uint64_t high, const struct load_line *lines,
+		     size_t n)
+{
+	if (!begin_span(c, low, high, n))
+		return;
 	for (size_t i = 0; i < n && !c->bad; i++) {
 		const struct file_line line = {
 			.function = put_text(c, lines[i].function),
@@ -249,10 +285,6 @@ static void put_span(struct content *c, uint64_t low, uint64_t high, const struc
 
 		buffer_append(&c->lines, &line, sizeof(line));
 	}
-	c->end = high;
-	c->n_lines += n;
-	c->bad |= c->spans.bad || c->lines.bad || c->text.bad || c->at.bad ||
-		  c->text.len + c->lines.len + c->spans.len > LINE_FILE_BYTES / 2;
 }
 
 static int by_low(const void *left, const void *right)
@@ -266,8 +298,9 @@ static int by_low(const void *left, const void *right)
 static void put_all(struct line_cache *cache, struct content *c, bool with_old)
 {
 	size_t n_old = cache->old && with_old ? cache->old->n_spans : 0, old = 0, new = 0;
-	struct load_line lines[LOAD_LINES_MAX];
 
+	if (n_old)
+		put_old_text(c, cache->old);
 	qsort(cache->spans, cache->n_spans, sizeof(*cache->spans), by_low);
 	while ((old < n_old || new < cache->n_spans) && !c->bad) {
 		const struct new_span *s = &cache->spans[new];
@@ -277,10 +310,11 @@ static void put_all(struct line_cache *cache, struct content *c, bool with_old)
 			put_span(c, s->low, s->high, cache->lines + s->first, s->n_lines);
 			new ++;
 		} else {
-			put_span(c, o->low, o->high, lines, (size_t)lines_of(cache->old, o, lines));
+			put_old_span(c, cache->old, o);
 			old++;
 		}
 	}
+	c->bad |= c->lines.bad || c->text.bad || c->at.bad;
 }
 
 static void content_deinit(struct content *c)

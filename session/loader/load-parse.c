@@ -1,8 +1,12 @@
 /* load-parse.c - see load-parse.h. */
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "session/loader/load-parse.h"
+
+/* For one address that an earlier recording did not know, at most so many other parts of functions are looked up. */
+enum { SPANS_EACH = 64 };
 
 /* The lines of a request. */
 struct found_lines {
@@ -63,12 +67,12 @@ static void open_lines_of(struct load_parser *p, struct uw_module *module)
 
 /* ---- where lines hold ----
  *
- * Opening DWARF and reading the tables of a unit costs a thousand times more than one address in it.  So the lines of a whole
- * function are looked up where it has several of the addresses: a later recording has other addresses there. */
+ * Opening DWARF and reading the tables of a unit costs a thousand times more than one address in it.  So the lines of whole
+ * functions are looked up: a later recording has other addresses there. */
 
 struct function {
 	uint64_t low, high;
-	bool done;
+	struct load_span known; /* of an address of the request */
 };
 
 static void span_of(struct load_parse *w, uint64_t vaddr, struct load_span *span,
@@ -81,23 +85,47 @@ static void span_of(struct load_parse *w, uint64_t vaddr, struct load_span *span
 	*span = (struct load_span){found.low, found.high};
 	function->low = found.function_low;
 	function->high = found.function_high;
+	function->known = *span;
 }
 
-/* The rest of a function, up to an address without a known span. */
-static void add_function(struct load_parse *w, struct found_lines *f,
-			 const struct function *function)
+/* The spans from @at on, up to @end or to an address without a known span. */
+static void add_part(struct load_parse *w, struct found_lines *f, uint64_t at, uint64_t end)
 {
+	const size_t most = w->n_vaddrs + min_u64(LOAD_SPANS_MAX, w->n_vaddrs * SPANS_EACH);
 	struct load_answer *a = w->answer;
 	struct uw_span found;
 
-	for (uint64_t at = function->low;
-	     at < function->high && a->n_spans < w->n_vaddrs + LOAD_SPANS_MAX; at = found.high) {
+	for (; at < end && a->n_spans < most; at = found.high) {
 		f->address = (uint32_t)a->n_spans;
 		f->n = 0;
 		if (uw_module_lines(w->module, w->source, at, add_line, f) <= 0 ||
 		    !uw_module_lines_span(w->module, at, &found) || found.high <= at)
 			return;
 		a->spans[a->n_spans++] = (struct load_span){at, found.high};
+	}
+}
+
+static int by_size(const void *left, const void *right)
+{
+	const struct function *a = left, *b = right;
+	uint64_t size_a = a->high - a->low, size_b = b->high - b->low;
+
+	if (size_a != size_b)
+		return size_a < size_b ? -1 : 1;
+	return a->low < b->low ? -1 : a->low > b->low;
+}
+
+/* Short functions first, as the bound ends with the largest one: that has lines from an address of the request on, so that
+ * later requests know other parts of it. */
+static void add_functions(struct load_parse *w, struct found_lines *f, struct function *functions,
+			  size_t n)
+{
+	qsort(functions, n, sizeof(*functions), by_size);
+	for (size_t i = 0; i < n; i++) {
+		if (!functions[i].high || (i && functions[i].low == functions[i - 1].low))
+			continue;
+		add_part(w, f, functions[i].known.high, functions[i].high);
+		add_part(w, f, functions[i].low, functions[i].known.low);
 	}
 }
 
@@ -114,17 +142,7 @@ static void add_spans(struct load_parse *w, struct found_lines *f)
 		if (!i || a->lines[i].address != a->lines[i - 1].address)
 			span_of(w, w->vaddrs[a->lines[i].address], &a->spans[a->lines[i].address],
 				&functions[a->lines[i].address]);
-	for (size_t i = 0; i < w->n_vaddrs; i++) {
-		bool again = false;
-
-		for (size_t k = i + 1; k < w->n_vaddrs && !functions[i].done; k++) {
-			if (!functions[i].high || functions[k].low != functions[i].low)
-				continue;
-			again = functions[k].done = true;
-		}
-		if (again)
-			add_function(w, f, &functions[i]);
-	}
+	add_functions(w, f, functions, w->n_vaddrs);
 }
 
 static int parse_lines(struct load_parser *p, struct load_parse *w)

@@ -32,7 +32,7 @@ enum {
 	CACHE_SLOTS = 1 << 16,
 	NAME_MAX_LEN = 1024,
 	LINES_IN_FLIGHT = 4, /* requests */
-	LINES_BATCH = 512,   /* addresses that justify opening a module's DWARF while recording */
+	LINES_BATCH = 2048,  /* addresses that justify opening a module's DWARF while recording */
 	LINES_SHARE = 100,   /* ... while lines have cost less than 1/100 of one CPU */
 	NAMED_SLOTS = 16384,
 	RECENT_STACKS = 64,

@@ -161,6 +161,9 @@ static void test_module(void **state)
 	assert_true(a.n_lines > 0);
 	assert_true(a.n_spans >= 2 && !a.spans[0].high);
 	assert_true(a.spans[1].low <= main_at && a.spans[1].high > main_at);
+	assert_true(a.n_spans > 3); /* the rest of main(), each part once */
+	for (size_t i = 3; i < a.n_spans; i++)
+		assert_int_equal(a.spans[i].low, a.spans[i - 1].high);
 	for (size_t i = 0; i < a.n_lines; i++)
 		own |= a.lines[i].address == 1 && !strcmp(a.lines[i].function, "main") &&
 		       a.lines[i].file && strstr(a.lines[i].file, "test-load-role.c") &&
