@@ -11,11 +11,14 @@ enum {
 	DYNAMIC_MAX = 512,
 	CHAIN_MAX = 4096,
 	NAME_ROOM = 128,
+	RENEW_MAX = 12, /* pages read in one request */
+	PLACES = 4,	/* where a page may be kept */
 };
 
 struct vm_page {
 	uint64_t address; /* 0: free */
 	size_t len;
+	bool stale, used; /* since vm_memory_renew() */
 	uint8_t bytes[VM_PAGE];
 };
 
@@ -40,6 +43,22 @@ void vm_memory_again(struct vm_memory *m, struct uw_memory *memory, uint64_t byt
 		m->pages[i].address = 0;
 }
 
+void vm_memory_renew(struct vm_memory *m, struct uw_memory *memory, uint64_t bytes)
+{
+	bool same = memory == m->memory;
+
+	m->memory = memory;
+	m->left = bytes;
+	for (size_t i = 0; i < m->n_pages; i++) {
+		struct vm_page *page = &m->pages[i];
+
+		if (!same || !page->used || page->len < VM_PAGE)
+			page->address = 0;
+		page->stale = true;
+		page->used = false;
+	}
+}
+
 void vm_memory_end(struct vm_memory *m)
 {
 	free(take(m->pages));
@@ -57,18 +76,64 @@ static ssize_t read_some(struct vm_memory *m, uint64_t address, void *to, size_t
 	return n > 0 && (size_t)n > len ? -1 : n;
 }
 
+/* Reads the stale page @first again, and others with it.  false: nothing was read. */
+static bool read_stale(struct vm_memory *m, struct vm_page *first)
+{
+	struct vm_page *pages[RENEW_MAX] = {first};
+	struct uw_range ranges[RENEW_MAX];
+	uint8_t bytes[RENEW_MAX * VM_PAGE];
+	size_t n = 1;
+
+	if (!m->memory || !m->memory->read_ranges)
+		return false;
+	for (size_t i = 0; i < m->n_pages && n < RENEW_MAX; i++)
+		if (m->pages[i].address && m->pages[i].stale && &m->pages[i] != first)
+			pages[n++] = &m->pages[i];
+	for (size_t i = 0; i < n; i++)
+		ranges[i] = (struct uw_range){pages[i]->address, VM_PAGE};
+	if (m->left < n * VM_PAGE || !m->memory->read_ranges(m->memory, ranges, n, bytes))
+		return false;
+	m->left -= n * VM_PAGE;
+	for (size_t i = 0; i < n; i++) {
+		memcpy(pages[i]->bytes, bytes + i * VM_PAGE, VM_PAGE);
+		pages[i]->stale = false;
+	}
+	return true;
+}
+
+/* Where the page at @start is kept, or is to be. */
+static struct vm_page *place_of(struct vm_memory *m, uint64_t start)
+{
+	uint64_t first = hash_u64(start);
+	struct vm_page *free = NULL;
+
+	for (uint64_t i = 0; i < PLACES; i++) {
+		struct vm_page *page = &m->pages[(first + i) % m->n_pages];
+
+		if (page->address == start)
+			return page;
+		if (!free || (free->address && (!page->address || (page->stale && !free->stale))))
+			free = page;
+	}
+	return free;
+}
+
 /* The page of @address; NULL: it cannot be read. */
 static const struct vm_page *page_of(struct vm_memory *m, uint64_t address)
 {
 	uint64_t start = address & ~(uint64_t)(VM_PAGE - 1);
-	struct vm_page *page = &m->pages[start / VM_PAGE % m->n_pages];
+	struct vm_page *page = place_of(m, start);
 	ssize_t n;
 
-	if (page->address == start && start)
+	if (page->address == start && start && (!page->stale || read_stale(m, page))) {
+		page->used = true;
 		return page;
+	}
 	n = read_some(m, start, page->bytes, VM_PAGE);
 	page->address = n > 0 ? start : 0;
 	page->len = n > 0 ? (size_t)n : 0;
+	page->stale = false;
+	page->used = true;
 	return n > 0 ? page : NULL;
 }
 

@@ -23,6 +23,9 @@ int vm_memory_begin(struct vm_memory *m, struct uw_memory *memory, size_t n_page
 void vm_memory_end(struct vm_memory *m);
 /* Forgets the pages: from now on those of @memory are read, @bytes at most.  After vm_memory_begin(). */
 void vm_memory_again(struct vm_memory *m, struct uw_memory *memory, uint64_t bytes);
+/* The same, but of the same memory the pages that were used since the last call are read in one request when the first of
+ * these is needed.  In a page that can no longer be read there are zeros then. */
+void vm_memory_renew(struct vm_memory *m, struct uw_memory *memory, uint64_t bytes);
 /* Can @address be one of the process? */
 bool vm_memory_is_address(uint64_t address);
 /* false: not all of it can be read. */

@@ -33,7 +33,8 @@ enum {
 	FRAME_SIZE = UW_PYTHON_FRAME,
 	CODE_SIZE = UW_PYTHON_CODE,
 	UNITS_MAX = 1 << 24,
-	SEARCH_MAX = 64 << 10, /* bytes of bytecode behind the head of its code object */
+	SEARCH_PAGES = 16, /* from an instruction to the head of its code object */
+	SEARCH_PART = 64,  /* part of the time that searches in vain take at most */
 	OWNED_BY_C = 3,
 	CODE_TAG = 7, /* 3.14 on: bits of the pointer to the code object */
 	INSTR_AT = 56,
@@ -234,22 +235,69 @@ static const struct script_function *known_code_of(struct python_walk *pw, uint6
 	return NULL;
 }
 
+/* The @n pages from the one at @start on downwards, as far as they can be read. */
+static bool read_pages(struct python_walk *pw, uint64_t start, size_t n, uint8_t *to)
+{
+	struct uw_memory *memory = pw->w->snapshot->space->memory;
+	struct uw_range ranges[SEARCH_PAGES];
+
+	for (size_t i = 0; i < n; i++)
+		ranges[i] = (struct uw_range){start - i * VM_PAGE, VM_PAGE};
+	return vm_memory_is_address(start) && start > n * VM_PAGE && memory &&
+	       memory->read_ranges && memory->read_ranges(memory, ranges, n, to);
+}
+
 /* The code object that has @instruction, with its head before it in memory; NULL: none. */
+static const struct script_function *search_code(struct python_walk *pw, uint64_t instruction)
+{
+	uint64_t at = (instruction & ~7ull) - pw->py->offsets.bytecode + CODE_TYPE;
+	uint64_t start = at & ~(uint64_t)(VM_PAGE - 1);
+	uint8_t pages[(SEARCH_PAGES - 1) * VM_PAGE];
+	const struct script_function *code;
+
+	/* Most are near. */
+	for (size_t i = 0, n = 1; i < SEARCH_PAGES; i += n, n = SEARCH_PAGES - 1) {
+		if (!read_pages(pw, start, n, pages))
+			return NULL;
+		for (size_t k = 0; k < n; k++, start -= VM_PAGE)
+			for (; at >= start; at -= 8) {
+				if (word_of(pages + k * VM_PAGE, at - start) != pw->py->code_type)
+					continue;
+				code = code_at(pw, at - CODE_TYPE);
+				if (code && script_function_has(code, instruction))
+					return code;
+			}
+	}
+	return NULL;
+}
+
+/* The same.  The word of a register may be any object's: the search for one that was searched in vain is repeated no sooner
+ * than a function is read again. */
 static const struct script_function *find_code_of(struct python_walk *pw, uint64_t instruction)
 {
-	uint64_t at = (instruction & ~7ull) - pw->py->offsets.bytecode, word;
+	clockid_t clock = (clockid_t)pw->e->engine.settings.clock;
+	struct native_script *s = pw->s;
+	struct script_nowhere *n =
+		&s->nowheres[hash_u64(instruction ^ s->serial) % SCRIPT_NOWHERES];
+	bool known = n->serial == s->serial && n->word == instruction;
+	const struct script_function *code;
+	uint64_t began, ended;
 
-	for (size_t i = 0; i < SEARCH_MAX; i += 8, at -= 8) {
-		const struct script_function *code;
-
-		if (!read_late(pw, at + CODE_TYPE, &word, sizeof(word)))
-			return NULL;
-		if (word != pw->py->code_type)
-			continue;
-		code = code_at(pw, at);
-		if (code && script_function_has(code, instruction))
-			return code;
-	}
+	if (s->read_at < s->search_after ||
+	    (known && s->read_at - n->searched < script_fresh(n->since, n->searched)))
+		return NULL;
+	began = clock_ns(clock);
+	code = search_code(pw, instruction);
+	if (code || uw_memory_wanted(pw->w->snapshot->space->memory))
+		return code;
+	*n = (struct script_nowhere){
+		.word = instruction,
+		.since = known ? n->since : s->read_at,
+		.searched = s->read_at,
+		.serial = s->serial,
+	};
+	ended = clock_ns(clock);
+	s->search_after = ended + (SEARCH_PART - 1) * (ended - began);
 	return NULL;
 }
 

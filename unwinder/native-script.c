@@ -11,6 +11,7 @@ enum {
 	SAME_MIN = 32,	     /* times that a frame reads the same before it counts as proved, */
 	SAME_NS = 2000000,   /* ... so far apart: a batch of samples is read at one time */
 	USUAL_MIN = 8,	     /* readings, as far apart, that agree */
+	PAST_PLACES = 8,     /* where a frame may be */
 };
 
 bool script_step(struct native_script *s, uint32_t n)
@@ -22,21 +23,32 @@ bool script_step(struct native_script *s, uint32_t n)
 
 /* ---- what was read ---- */
 
+/* The place of @frame in the table; it may hold another one, which is to be replaced. */
 static struct script_past *past_of(struct native_script *s, uint64_t frame)
 {
-	return &s->pasts[hash_u64(frame ^ s->serial) % SCRIPT_PASTS];
+	uint64_t hash = hash_u64(frame ^ s->serial);
+	struct script_past *oldest = NULL;
+
+	for (uint64_t i = 0; i < PAST_PLACES; i++) {
+		struct script_past *past = &s->pasts[(hash + i) % SCRIPT_PASTS];
+
+		if (past->serial == s->serial && past->frame == frame)
+			return past;
+		if (!oldest || past->counted < oldest->counted)
+			oldest = past;
+	}
+	return oldest;
 }
 
 static const struct script_past *note(struct native_script *s, const struct native *e,
 				      uint64_t frame, uint64_t code, uint64_t words)
 {
 	struct script_past *past = past_of(s, frame);
-	uint64_t now = clock_ns((clockid_t)e->engine.settings.clock);
 
 	if (past->serial == s->serial && past->frame == frame && past->code == code &&
 	    past->words == words) {
-		if (now - past->counted >= SAME_NS) {
-			past->counted = now;
+		if (s->read_at - past->counted >= SAME_NS) {
+			past->counted = s->read_at;
 			past->same++;
 		}
 		return past;
@@ -45,8 +57,8 @@ static const struct script_past *note(struct native_script *s, const struct nati
 		.frame = frame,
 		.code = code,
 		.words = words,
-		.since = now,
-		.counted = now,
+		.since = clock_ns((clockid_t)e->engine.settings.clock),
+		.counted = s->read_at,
 		.serial = s->serial,
 	};
 	return past;
@@ -124,10 +136,28 @@ static bool is_in_interpreter(const struct walk *w, enum uw_language language)
 	return false;
 }
 
+/* The stacks of a batch were sampled before any of these is looked at: CPython's frames are read once for all. */
+static void begin_reading(struct native_script *s, struct native *e, const struct uw_space *space)
+{
+	enum uw_language language = uw_module_language(space->script);
+	uint64_t bytes = (uint64_t)(language == UW_LANGUAGE_JS ? READS_JS : READS_MAX) * VM_PAGE;
+	bool python = language == UW_LANGUAGE_PYTHON;
+
+	if (python && !e->script_renew && s->memory.memory == space->memory) {
+		s->memory.left = bytes;
+		return;
+	}
+	if (python)
+		vm_memory_renew(&s->memory, space->memory, bytes);
+	else
+		vm_memory_again(&s->memory, space->memory, bytes);
+	e->script_renew = false;
+	s->read_at = clock_ns((clockid_t)e->engine.settings.clock);
+}
+
 /* For the stack of @w; NULL: out of memory. */
 static struct native_script *script_of(struct native *e, const struct walk *w)
 {
-	bool js = uw_module_language(w->snapshot->space->script) == UW_LANGUAGE_JS;
 	struct native_script *s = e->script;
 
 	if (!s) {
@@ -141,8 +171,7 @@ static struct native_script *script_of(struct native *e, const struct walk *w)
 		e->stats.cache_bytes += s ? sizeof(*s) + (size_t)PAGES * VM_PAGE : 0;
 	}
 	if (s) {
-		vm_memory_again(&s->memory, w->snapshot->space->memory,
-				(uint64_t)(js ? READS_JS : READS_MAX) * VM_PAGE);
+		begin_reading(s, e, w->snapshot->space);
 		s->serial = uw_module_serial(w->snapshot->space->script);
 		s->n_steps = s->n_runs = s->n = 0;
 	}

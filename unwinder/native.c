@@ -659,6 +659,7 @@ static int native_unwind(struct uw_engine *engine, const struct uw_snapshot *sna
 	e->no_memory = false;
 	e->chunk_owner = e->tail_owner = NULL;
 	e->last_space = NULL;
+	e->script_renew = true;
 	native_batch_x86_64(e, &batch);
 	if (batch.others) {
 		batch.at = 0;

@@ -231,8 +231,9 @@ struct native {
 	uint64_t tails_used;
 	struct native_end ends[NATIVE_ENDS];
 	struct native_script *script; /* NULL: not needed so far */
-	struct native_stg *stg;	      /* the same */
-	bool has_stg;		      /* there was code of GHC */
+	bool script_renew; /* another batch: what its stacks need is read after the samples of all of these */
+	struct native_stg *stg; /* the same */
+	bool has_stg;		/* there was code of GHC */
 
 	/* The piece of stack that was read last from the process, for one walk. */
 	const struct walk *chunk_owner;

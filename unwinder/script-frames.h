@@ -19,6 +19,7 @@ enum {
 	SCRIPT_PASTS = 8192,	 /* frames of functions remembered */
 	SCRIPT_FUNCTIONS = 1024, /* functions remembered */
 	SCRIPT_SLOTS = 256,	 /* calls of the loop remembered */
+	SCRIPT_NOWHERES = 64,	 /* words searched in vain that are remembered */
 	/* where a function may be: two at one place would be read again for each stack */
 	SCRIPT_PLACES = 16,
 };
@@ -53,15 +54,24 @@ struct script_slot {
 	int slot; /* < 0: not known */
 };
 
+/* Python: a word that is in no function. */
+struct script_nowhere {
+	uint64_t word, since, searched;
+	uint32_t serial;
+};
+
 struct native_script {
 	struct script_slot slots[SCRIPT_SLOTS];
+	struct script_nowhere nowheres[SCRIPT_NOWHERES];
+	uint64_t search_after; /* time of the next search for a function */
 	struct script_function functions[SCRIPT_FUNCTIONS];
 	struct script_past pasts[SCRIPT_PASTS];
 	uint32_t
 		compiled; /* JavaScript: the module of compiled code that was seen last before its file was looked for */
 	/* of the stack in hand */
 	struct vm_memory memory;
-	uint32_t serial; /* of the interpreter's module */
+	uint64_t read_at; /* no page was read before this time */
+	uint32_t serial;  /* of the interpreter's module */
 	uint32_t n_steps;
 	uint32_t runs[SCRIPT_RUNS_MAX]; /* indexes of the loop's frames */
 	uint32_t n_runs;

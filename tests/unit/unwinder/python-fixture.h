@@ -18,8 +18,8 @@ struct py_process {
 	struct uw_memory memory;
 	uint8_t bytes[PY_BYTES];
 	size_t used, heap;
-	uint64_t reads, range_reads, version_at, code_type, unicode_type, type_type, none,
-		trampoline;
+	uint64_t reads, range_reads, page_reads, version_at, code_type, unicode_type, type_type,
+		none, trampoline;
 	int minor;
 };
 
@@ -41,7 +41,8 @@ static inline bool py_read_ranges(struct uw_memory *memory, const struct uw_rang
 	struct py_process *p = container_of(memory, struct py_process, memory);
 	uint8_t *at = to;
 
-	p->range_reads++;
+	p->range_reads += ranges[0].len != 4096;
+	p->page_reads += ranges[0].len == 4096;
 	for (size_t i = 0; i < n; at += ranges[i++].len) {
 		memset(at, 0, ranges[i].len);
 		if (ranges[i].address >= PY_BASE && ranges[i].address - PY_BASE < PY_BYTES)
@@ -248,7 +249,8 @@ static inline uint64_t py_frame(struct py_process *p, uint64_t code, uint64_t pr
 
 static inline void py_process_init(struct py_process *p, int minor)
 {
-	*p = (struct py_process){.memory = {.read = py_read}, .minor = minor};
+	*p = (struct py_process){.memory = {.read = py_read, .read_ranges = py_read_ranges},
+				 .minor = minor};
 	p->used = sizeof(Elf64_Ehdr) + 2 * sizeof(Elf64_Phdr);
 	p->version_at = py_alloc(p, 8);
 	p->code_type = py_alloc(p, 32);

@@ -390,24 +390,82 @@ static void test_code_together(void **state)
 	struct fixture *f = *state;
 
 	for (int minor = 11; minor <= 15; minor++) {
-		uint64_t first, fresh;
+		uint64_t first;
 		struct program p;
 
 		put_program(f, &p, minor);
-		py.memory.read_ranges = py_read_ranges;
 		py.reads = py.range_reads = 0;
 		run(f, SMALL);
 		first = py.reads;
 		run(f, SMALL);
-		fresh = py.reads - first;
 		assert_int_equal(py.range_reads, 0);
 		f->snapshot.time += NSEC_PER_SEC;
 		run(f, SMALL);
 		assert_int_equal(py.range_reads, 1);
-		assert_int_equal(py.reads, first + 2 * fresh);
+		assert_int_equal(py.reads, first);
 		run(f, SMALL);
 		assert_int_equal(py.range_reads, 1);
 		EXPECT(f, SMALL, NAMED(p.f), LOOP, CALLED(SMALL + 1), LOOP, CALLED(ROOTED + 1));
+		uw_module_unref(p.module);
+	}
+}
+
+/* What a stack needs was needed by the one before: one request reads it.  Stacks of one batch share it. */
+static void test_pages_together(void **state)
+{
+	struct fixture *f = *state;
+	struct uw_snapshot snapshots[UW_BATCH];
+	struct uw_result results[UW_BATCH];
+	uint64_t frames[UW_BATCH][FRAMES];
+
+	for (int minor = 11; minor <= 15; minor++) {
+		uint64_t first;
+		struct program p;
+
+		put_program(f, &p, minor);
+		run(f, SMALL);
+		first = py.reads;
+		assert_true(first > 1);
+		py.page_reads = 0;
+		for (size_t i = 1; i <= 5; i++) {
+			run(f, SMALL);
+			assert_int_equal(py.page_reads, i);
+		}
+		for (size_t i = 0; i < UW_BATCH; i++) {
+			snapshots[i] = f->snapshot;
+			results[i] = (struct uw_result){.frames = frames[i], .max_frames = FRAMES};
+		}
+		assert_int_equal(uw_unwind_batch(f->engine, snapshots, UW_BATCH, results), 0);
+		assert_int_equal(py.page_reads, 6);
+		assert_int_equal(py.reads, first);
+		assert_int_equal(results[UW_BATCH - 1].n_frames, f->res.n_frames);
+		uw_module_unref(p.module);
+	}
+}
+
+/* The word in the register of the instruction is in no function: it is not searched at each sample.  (Time is the program's: it is
+ * searched again after 20 ms.) */
+static void test_search(void **state)
+{
+	struct fixture *f = *state;
+
+	uw_engine_set(f->engine, &(struct uw_settings){.clock = CLOCK_PROCESS_CPUTIME_ID});
+	for (int minor = 11; minor <= 15; minor++) {
+		struct program p;
+		uint64_t first;
+
+		put_program(f, &p, minor);
+		py_set(&py, p.f_frame + (minor == 11 ? 32 : 0), p.other, 8);
+		f->regs[UW_X86_R8 + 4] = PY_BASE + PY_BYTES - 8;
+		run(f, SMALL);
+		first = py.reads + py.page_reads;
+		assert_true(first > 2);
+		/* The pages that were used, and the code behind the call, which is not there. */
+		for (size_t i = 1; i <= 20; i++) {
+			run(f, SMALL);
+			assert_true(py.reads + py.page_reads <= first + 2 * i);
+		}
+		EXPECT(f, SMALL, LOOP, CALLED(SMALL + 1), LOOP, CALLED(ROOTED + 1));
 		uw_module_unref(p.module);
 	}
 }
@@ -431,6 +489,30 @@ static void test_code_places(void **state)
 		s->functions[i] = (struct script_function){
 			.address = 1, .serial = s->serial, .read_at = 100 + i % SCRIPT_PLACES};
 	assert_int_equal(script_function_slot(s, 12345)->read_at, 100);
+	free(s);
+}
+
+/* As many frames as a program has: what was read of each is kept. */
+static void test_pasts(void **state)
+{
+	struct native_script *s = calloc(1, sizeof(*s));
+	struct fixture *f = *state;
+	const struct walk w = {.snapshot = &f->snapshot};
+	uint64_t code, words;
+
+	assert_non_null(s);
+	s->serial = 7;
+	for (uint64_t readings = 1; readings <= SEEN_SOME; readings++) {
+		s->read_at = readings * NSEC_PER_SEC;
+		for (uint64_t i = 1; i <= SCRIPT_PASTS / 4; i++)
+			script_note(s, container_of(f->engine, struct native, engine), i, i + 1,
+				    i + 2);
+	}
+	for (uint64_t i = 1; i <= SCRIPT_PASTS / 4; i++) {
+		assert_int_not_equal(script_usual(s, &w, i, &code, &words), SCRIPT_UNUSUAL);
+		assert_int_equal(code, i + 1);
+		assert_int_equal(words, i + 2);
+	}
 	free(s);
 }
 
@@ -599,6 +681,9 @@ int main(void)
 		TEST(test_reused),
 		TEST(test_code_reused),
 		TEST(test_code_together),
+		TEST(test_pages_together),
+		TEST(test_search),
+		TEST(test_pasts),
 		cmocka_unit_test(test_code_places),
 		TEST(test_wrong_frames),
 		TEST(test_many_entries),
