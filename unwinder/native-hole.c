@@ -23,8 +23,7 @@
  * A note is made by walking the stack again.  So after a stack could not be completed, each stack
  * of its thread is noted for a while, then every 16th. Threads without a function of this kind have no
  * notes, and fewer stacks are noted where the notes were of no use.  A frame that is noted already
- * as it is costs no look at its CFI, and frames that a trail gave (native.c) are not walked again
- * while the notes of that trail are fresh. */
+ * as it is costs no look at its CFI, and outer frames that the stack noted last had, too, only a look at their words. */
 #include <unistd.h>
 
 #include "unwinder/native.h"
@@ -34,7 +33,8 @@ enum {
 	HOLE_WAYS = 16,
 	HOLE_EACH = 512, /* stacks noted one by one */
 	HOLE_EVERY = 16, /* of the later ones */
-	HOLE_FRESH = 64, /* stacks; then a trail's frames are noted again, for the order of use */
+	HOLE_LAST = 256,
+	HOLE_FRESH = 64,       /* stacks; then all frames of one are noted, for the order of use */
 	HOLE_FAILURES_MAX = 5, /* each one that was no use makes it half as many */
 	HOLE_PAGE = 4096,      /* the smallest there is */
 	HOLE_CODE_MAX = 64 << 10,
@@ -60,6 +60,10 @@ struct native_hole {
 	uint32_t now;	   /* whole stacks of the thread so far, from 1 */
 	uint32_t each;	   /* how many more are noted one by one */
 	uint32_t failures; /* holes in a row that could not be filled, up to HOLE_FAILURES_MAX */
+	uint32_t renewed;  /* the stack of which all frames were noted */
+	uint32_t n_last;
+	struct native_trail_step
+		last[HOLE_LAST]; /* the frames of the stack noted last, from the root */
 	struct hole_note notes[HOLE_SETS][HOLE_WAYS]; /* a set has all of a stack pointer */
 };
 
@@ -170,80 +174,88 @@ static bool hole_is_due(struct native_hole *h)
 	return true;
 }
 
-/* The first step of the trail from which it is the walk: the one that the walk met, else by the frames
- * that both end with. */
-static uint32_t hole_met(const struct walk *w, const struct native_trail *t)
+/* Is the walk at @step, with @outer frames behind it, from there on the stack that was noted last?  The registers and the
+ * words that led to the outer frames are the same then. */
+static bool hole_is_last(const struct walk *w, const struct native_hole *h,
+			 const struct native_trail_step *step, uint32_t outer)
 {
-	uint32_t same = 0;
+	const struct native_trail_step *at = &h->last[outer];
+	uint64_t differ;
 
-	if (t->thread != w->snapshot->thread || t->key != w->snapshot->space->key)
-		return t->n;
-	if (w->reused)
-		return t->n - w->reused - 1;
-	while (same < w->n && same < t->n &&
-	       w->frames[w->n - 1 - same] == t->steps[t->n - 1 - same].frame)
-		same++;
-	return t->n - same;
+	if (outer >= h->n_last || at->sp != step->sp || at->bp != step->bp ||
+	    at->frame != step->frame || step->sp < w->base ||
+	    h->last[0].sp - 8 - w->base >= w->room)
+		return false;
+	differ = 0;
+	for (; at > h->last; at--) {
+		differ |= walk_word(w, at[-1].sp - 8) ^ uw_frame_pc(at[-1].frame);
+		if (at->slot)
+			differ |= walk_word(w, at->slot) ^ at[-1].bp;
+	}
+	return !differ;
 }
 
-/* Notes the frames of a walk up to number @end.  false: not all could be. */
-static bool hole_note_frames(struct native *e, const struct walk *w, struct native_hole *h,
-			     uint32_t end)
+/* Notes a frame that has called; *begin: of its function, 0: not looked up.  It becomes the caller's. */
+static void hole_note_frame(struct native *e, const struct walk *w, struct native_hole *h,
+			    struct hole_note *note, uint64_t frame, uint64_t *begin)
+{
+	struct hole_note *old;
+
+	note->begin = *begin ? *begin : hole_begin(e, w, frame);
+	old = hole_get(h, note->sp, note->begin);
+	if (old && old->caller == note->caller && old->size == note->size) {
+		old->when = h->now; /* as it was: most are */
+		*begin = old->caller_begin;
+		return;
+	}
+	*begin = note->caller_begin = note->caller ? hole_begin(e, w, note->caller) : 0;
+	hole_put(h, old, note);
+}
+
+/* Notes the frames of a walk.  false: not all could be. */
+static bool hole_note_frames(struct native *e, const struct walk *w, struct native_hole *h)
 {
 	struct native_trail_step step = {.sp = w->plain_sp, .bp = w->plain_bp}, next;
-	uint64_t begin = hole_begin(e, w, w->frames[w->plain_n - 1]);
+	uint64_t begin = 0;
 
-	for (uint32_t i = w->plain_n - 1; i < end; i++, step = next) {
-		struct hole_note note = {.sp = step.sp, .begin = begin, .when = h->now};
-		struct hole_note *old = hole_get(h, step.sp, begin);
+	for (uint32_t i = w->plain_n - 1, outer = w->n - w->plain_n;; i++, outer--, step = next) {
+		struct hole_note note = {.sp = step.sp, .when = h->now};
 		int r;
 
 		step.frame = w->frames[i];
+		if (hole_is_last(w, h, &step, outer))
+			return true;
 		r = native_trail_step(e, w, &step, &next);
 		if (r < 0 ||
-		    (r == 1 && (i + 1 == w->n || next.sp - step.sp > UINT32_MAX ||
+		    (r == 1 && (!outer || next.sp - step.sp > UINT32_MAX ||
 				walk_word(w, next.sp - 8) != uw_frame_pc(w->frames[i + 1]))))
 			return false;
+		if (outer < HOLE_LAST)
+			h->last[outer] = step;
 		note.caller = r ? w->frames[i + 1] : 0;
 		note.size = r ? (uint32_t)(next.sp - step.sp) : 0;
-		/* The innermost has called no function: its stack pointer may be about to change.
-		 */
-		if (!(step.frame & UW_FRAME_CALLER)) {
-			begin = r ? hole_begin(e, w, note.caller) : 0;
-		} else if (old && old->caller == note.caller && old->size == note.size) {
-			old->when = h->now; /* as it was: most are */
-			begin = old->caller_begin;
-		} else {
-			begin = note.caller_begin = r ? hole_begin(e, w, note.caller) : 0;
-			hole_put(h, old, &note);
-		}
+		/* The innermost has called no function: its stack pointer may be about to change. */
+		if (step.frame & UW_FRAME_CALLER)
+			hole_note_frame(e, w, h, &note, step.frame, &begin);
 		if (!r)
-			return true;
+			return !outer;
 	}
-	return end < w->n;
 }
 
-/* The frames that are a trail's as well are not noted again while no stack without them was noted
- * since: the notes of these frames are the latest then. */
-void native_hole_note(struct native *e, const struct walk *w, struct native_trail *t)
+/* The frames that the stack noted last has as well are not noted again: their notes are the latest at their places.  But
+ * for the order of use they are at times. */
+void native_hole_note(struct native *e, const struct walk *w)
 {
 	struct native_hole *h = hole_is_for(w) ? hole_find(e, w->snapshot) : NULL;
-	uint32_t met = 0, from, end = w->n;
 
 	if (!h || w->res->outcome != UW_WHOLE || w->res->completed || !hole_is_due(h))
 		return;
-	if (t) {
-		met = hole_met(w, t);
-		from = met > t->noted_from ? met : t->noted_from;
-		if (from < t->n && h->now - t->noted < HOLE_FRESH)
-			end -= t->n - 1 - from;
-		else
-			t->noted = h->now;
+	if (h->now - h->renewed >= HOLE_FRESH) {
+		h->renewed = h->now;
+		h->n_last = 0;
 	}
-	if (!hole_note_frames(e, w, h, end) && t)
-		met = t->n;
-	if (t)
-		t->noted_from = met;
+	h->n_last =
+		hole_note_frames(e, w, h) ? (uint32_t)min_u64(w->n - w->plain_n + 1, HOLE_LAST) : 0;
 }
 
 /* ---- the calls of a function ---- */
@@ -458,8 +470,10 @@ void native_hole_cross(struct native *e, struct walk *w, uint64_t cfa)
 
 void native_holes_clear(struct native *e)
 {
-	for (size_t i = 0; i < e->n_holes; i++)
+	for (size_t i = 0; i < e->n_holes; i++) {
+		e->holes[i]->n_last = 0;
 		memset(e->holes[i]->notes, 0, sizeof(e->holes[i]->notes));
+	}
 }
 
 void native_holes_free(struct native *e)

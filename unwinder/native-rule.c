@@ -779,12 +779,11 @@ void native_prefetch(struct native *e, struct walk *const *walks, size_t n)
 	struct walk *missing[UW_BATCH];
 	size_t n_missing = 0;
 	uint32_t offset;
-	rule_t rule;
 
 	for (size_t i = 0; i < n; i++) {
 		struct walk *w = walks[i];
 
-		if (!rule_cache_at(w->entry, &w->key, w->address, &rule) && ahead_place(e, w))
+		if (ahead_place(e, w))
 			missing[n_missing++] = w;
 	}
 	for (size_t i = 0; i < n_missing; i++)

@@ -1,18 +1,20 @@
 /* native.c - see native.h.  The batch of walks, and the outer frames that a stack shares with an
  * earlier stack of its thread.
  *
- * The kernel wrote the stack bytes moments ago on another CPU, the rules are in a cache of a
- * megabyte, and the two loads of a frame (return address, rule) depend on each other.  Walking one
- * stack at a time costs two cache misses a frame.  So sixteen stacks are walked round-robin, in half
- * visits, each of which ends with a prefetch for the next half visit of the same walk:
+ * The kernel wrote the stack bytes moments ago on another CPU, and the two loads of a frame (return
+ * address, rule) depend on each other.  Walking one stack at a time costs two cache misses a frame.  So
+ * sixteen stacks are walked round-robin, one frame a visit, which ends with a prefetch for the next visit
+ * of the same walk:
  *
- *     arrive   load RA, rbp  ->  push frame  ->  prefetch the line of its rule
- *              15 other walks meanwhile
- *     leave    rule of RA  ->  CFA  ->  prefetch [CFA - 8], [CFA - M]
+ *     visit    load RA, rbp  ->  push frame  ->  rule of RA  ->  CFA  ->  prefetch [CFA - 8], [CFA - M]
  *              15 other walks meanwhile
  *
- * The branches of a visit that depend on data nearly always go the same way: cache hit, plain rule,
- * in the copy.  native_other() handles everything else. */
+ * The rules are in a cache of a megabyte, which is near: the CPU goes on with the next walk's visit meanwhile.
+ * A visit that stops for a prefetch of the rule, too, leaves the stack's words half the time to come.
+ *
+ * The branches of a visit that depend on data nearly always go the same way: nothing special about the walk
+ * (w->slow), cache hit, plain rule, in the copy.  Functions that are not inlined handle everything else; only
+ * these keep w->sp and w->bp up to date. */
 #include <errno.h>
 
 #include "base/error.h"
@@ -43,27 +45,21 @@ enum { TRAIL_WAIT_MIN = 16, TRAIL_WAIT_MAX = 256, TRAIL_LEAST = 8 };
 static const uint32_t native_no_marks[NATIVE_MARKS];
 
 /* Where the mark of a stack pointer is: a hit is nearly always a step of the trail. */
-static inline uint32_t *native_mark(uint32_t *marks, uint64_t sp)
+static inline size_t native_mark_at(uint64_t sp)
 {
-	return &marks[sp >> 4 & (NATIVE_MARKS - 1)];
+	return sp >> 4 & (NATIVE_MARKS - 1);
 }
 
 static inline bool native_is_marked(const uint32_t *marks, uint64_t sp)
 {
-	return marks[sp >> 4 & (NATIVE_MARKS - 1)] == (uint32_t)sp;
+	return marks[native_mark_at(sp)] == (uint32_t)sp;
 }
 
 static void trail_clear(struct native_trail *t)
 {
 	t->n = t->n_saved = 0;
-	t->noted_from = UINT32_MAX;
 	memset(t->marks, 0, sizeof(t->marks));
-}
-
-/* The index of the trail's frame with the stack pointer @sp, or n. */
-static uint32_t trail_find(const struct native_trail *t, uint64_t sp)
-{
-	return native_step_at(&t->steps[0].sp, sizeof(t->steps[0]), t->n, sp);
+	memset(t->marked, 0, sizeof(t->marked));
 }
 
 /* Is every word that the trail behind step @at depends on unchanged? Copies the frames meanwhile.
@@ -73,10 +69,8 @@ static bool trail_holds(const struct walk *w, const struct native_trail *t, uint
 	uint64_t *to = w->frames + w->n, differ = 0;
 
 	for (uint32_t i = at + 1; i < t->n; i++) {
-		const struct native_trail_step *s = &t->steps[i];
-
-		differ |= walk_word(w, s->sp - 8) ^ uw_frame_pc(s->frame);
-		*to++ = s->frame;
+		differ |= walk_word(w, t->sps[i] - 8) ^ uw_frame_pc(t->frames[i]);
+		*to++ = t->frames[i];
 	}
 	for (uint32_t i = t->steps[at].saved; i < t->n_saved; i++)
 		differ |= walk_word(w, t->saved[i].address) ^ t->saved[i].bp;
@@ -94,27 +88,30 @@ static bool trail_fits(const struct walk *w, const struct native_trail *t, uint3
 {
 	const struct native_trail_step *s = &t->steps[at];
 
-	return at < t->n && s->sp == w->sp && s->frame == w->frames[w->n - 1] &&
+	return at < t->n && t->sps[at] == w->sp && t->frames[at] == w->frames[w->n - 1] &&
 	       (!s->by_bp || s->bp == w->bp) && t->key == w->snapshot->space->key &&
-	       t->steps[t->n - 1].sp - 8 - w->base < w->room && w->sp >= w->base &&
+	       t->sps[t->n - 1] - 8 - w->base < w->room && w->sp >= w->base &&
 	       t->n - at - 1 <= w->max - w->n;
 }
 
 /* The walk comes to a frame with a marked sp: is it on the trail? Prefetches the words that the
  * rest of the trail depends on. */
-static void native_trail_meet(struct walk *w)
+static __attribute__((noinline)) void native_trail_meet(struct walk *w, uint64_t sp, uint64_t bp)
 {
 	const struct native_trail *t = trail_of(w);
 	uint32_t at;
 
+	w->sp = sp;
+	w->bp = bp;
 	if (w->marks == native_no_marks)
 		return; /* its marks are a number, too */
-	at = trail_find(t, w->sp);
+	at = t->marked[native_mark_at(sp)];
 	if (!trail_fits(w, t, at))
 		return; /* a frame further out may be the same yet */
 	w->met = at + 1;
+	w->slow |= WALK_MET;
 	for (uint32_t i = at + 1; i < t->n; i++)
-		__builtin_prefetch((const void *)(uintptr_t)(t->steps[i].sp - 8 + w->shift));
+		__builtin_prefetch((const void *)(uintptr_t)(t->sps[i] - 8 + w->shift));
 	for (uint32_t i = t->steps[at].saved; i < t->n_saved; i++)
 		__builtin_prefetch((const void *)(uintptr_t)(t->saved[i].address + w->shift));
 }
@@ -133,7 +130,7 @@ static bool native_trail_end(struct native *e, struct walk *w)
 		return false;
 	w->n += t->n - at - 1;
 	w->reused = t->n - at - 1;
-	w->sp = t->steps[t->n - 1].sp;
+	w->sp = t->sps[t->n - 1];
 	e->stats.reused_frames += w->reused;
 	walk_end(w, UW_WHOLE, UW_OK, 0);
 	return true;
@@ -220,8 +217,14 @@ static void trail_make(const struct native *e, const struct walk *w, struct nati
 	t->key = w->snapshot->space->key;
 	t->thread = w->snapshot->thread;
 	/* The innermost wins a place that two want: a walk that meets it saves most. */
-	for (uint32_t i = t->n; i-- > 0;)
-		*native_mark(t->marks, t->steps[i].sp) = (uint32_t)t->steps[i].sp;
+	for (uint32_t i = t->n; i-- > 0;) {
+		size_t at = native_mark_at(t->steps[i].sp);
+
+		t->marks[at] = (uint32_t)t->steps[i].sp;
+		t->marked[at] = (uint16_t)i;
+		t->sps[i] = t->steps[i].sp;
+		t->frames[i] = t->steps[i].frame;
+	}
 }
 
 /* aarch64: its return addresses are not at one place, below the caller's sp. */
@@ -307,24 +310,24 @@ static inline uint64_t load(const uint8_t *at)
 	return word;
 }
 
-/* The walk stands on a new frame, of registers @sp and @bp: applies @rule.  false: not a plain
+/* The walk stands on a new frame, of registers @sp and @bp: applies @rule, which is not RULE_GUESSED.  false: not a plain
  * rule, or its words are not in the copy. */
 static inline bool walk_apply_x86_64(struct walk *w, rule_t rule, uint64_t sp, uint64_t bp)
 {
 	uint64_t cfa = (rule & RULE_BY_FP ? bp : sp) + (uint64_t)rule_cfa(rule);
-	uint64_t saved = rule_saved_or_far(rule), below;
-	uintptr_t ra_at = cfa - 8 + w->shift, bp_at = cfa - saved + w->shift;
+	uint64_t saved = cfa - rule_saved_or_far(rule), below;
+	uintptr_t ra_at = cfa - 8 + w->shift, bp_at = saved + w->shift;
 
 	if (__builtin_expect(!(rule & RULE_FRAME) || cfa - 8 - w->base >= w->room || cfa <= sp, 0))
 		return false;
 	w->cfa = cfa;
 	w->ra_at = (const uint8_t *)ra_at;
-	/* Kept, or below rsp (behind the pops of an epilogue, CFA = rbp + N): the register holds
-	 * it. No branch: it could not be predicted. */
-	below = (uint64_t)((int64_t)(cfa - saved - sp) >> 63);
-	bp_at ^= (bp_at ^ (uintptr_t)&w->bp) & below;
-	w->bp_at = (const uint8_t *)bp_at;
 	__builtin_prefetch((const void *)ra_at);
+	/* Kept, or below rsp (behind the pops of an epilogue, CFA = rbp + N): it stays where it is.  No branch: it
+	 * could not be predicted. */
+	below = (uint64_t)((int64_t)(saved - sp) >> 63);
+	bp_at ^= (bp_at ^ (uintptr_t)w->bp_at) & below;
+	w->bp_at = (const uint8_t *)bp_at;
 	__builtin_prefetch((const void *)bp_at);
 	return true;
 }
@@ -352,7 +355,8 @@ static inline bool walk_apply_aarch64(struct walk *w, rule_t rule, uint64_t sp, 
 		__builtin_prefetch(w->ra_at);
 	}
 	w->cfa = cfa;
-	w->bp_at = link == RULE_LINK_PAIR ? w->ra_at - 8 : (const uint8_t *)&w->bp;
+	if (link == RULE_LINK_PAIR)
+		w->bp_at = w->ra_at - 8;
 	return true;
 }
 
@@ -366,14 +370,15 @@ static inline __attribute__((always_inline)) bool walk_apply_to(struct walk *w, 
 /* The same for any frame, by w->sp and w->bp. */
 static bool walk_apply(struct walk *w, rule_t rule)
 {
+	w->bp_at = (const uint8_t *)&w->bp;
+	w->slow &= ~(uint32_t)WALK_GUESSED;
 	/* sp below the copy: a signal frame led there, and saved registers may lie there as well.
 	 */
 	if (w->sp < w->base || !walk_apply_to(w, rule, w->sp, w->bp, w->machine->link))
 		return false;
-	w->flags = UW_FRAME_CALLER;
 	if (!(rule & RULE_GUESSED))
 		return true;
-	w->flags |= UW_FRAME_GUESSED;
+	w->slow |= WALK_GUESSED;
 	return w->cfa >= w->sp + 16; /* a guessed frame has both words, or is none */
 }
 
@@ -401,62 +406,75 @@ static __attribute__((noinline)) bool native_other(struct native *e, struct walk
 	}
 }
 
-/* A frame that a visit found not to be plain. */
-static __attribute__((noinline)) bool walk_visit_other(struct native *e, struct walk *w,
-						       rule_t rule)
+/* A frame with a rule that is not in its first place in the cache or not plain: its registers are @sp and @bp, @address is
+ * that of its rule. */
+static __attribute__((noinline)) bool walk_leave_other(struct native *e, struct walk *w,
+						       uint64_t address, uint64_t sp, uint64_t bp)
 {
-	bool guessed = w->flags & UW_FRAME_GUESSED;
+	bool guessed = w->slow & WALK_GUESSED;
+	rule_t rule;
 
-	if (guessed && !rule_call_is_taken(rule) &&
-	    native_prove(e, w, rule & RULE_MASK) == STEP_ENDED)
+	w->sp = sp;
+	w->bp = bp;
+	rule = native_rule(e, w, address);
+	if (guessed && !rule_call_is_taken(rule) && native_prove(e, w, rule) == STEP_ENDED)
 		return false;
-	return walk_apply(w, rule) ? walk_plain_from(w) : native_other(e, w, rule & RULE_MASK);
+	if (!walk_apply(w, rule))
+		return native_other(e, w, rule);
+	return (guessed || rule & RULE_GUESSED) ? walk_plain_from(w) : true;
 }
 
-/* The walk comes to a frame: sets the key of its rule, and prefetches the line of the cache for
- * walk_leave(). */
-static inline void walk_look_up(const struct native *e, struct walk *w, uint64_t address)
+/* Finds where the caller of the frame that the walk stands on is.  false: ended. */
+static inline __attribute__((always_inline)) bool
+walk_leave(struct native *e, struct walk *w, uint64_t address, uint64_t sp, uint64_t bp, bool link)
 {
-	w->address = address;
-	w->entry = &e->by_pc.entries[rule_cache_place(&w->key, address)];
-	__builtin_prefetch(w->entry);
+	const struct rule_entry *entry = &e->by_pc.entries[rule_cache_place(&w->key, address)];
+	rule_t rule;
+
+	if (__builtin_expect(rule_cache_at(entry, &w->key, address, &rule) &&
+				     !(rule & RULE_GUESSED) && walk_apply_to(w, rule, sp, bp, link),
+			     1))
+		return true;
+	return walk_leave_other(e, w, address, sp, bp);
 }
 
-/* To the caller of the frame that the walk stands on.  false: ended. */
-static inline __attribute__((always_inline)) bool walk_arrive(struct native *e, struct walk *w,
-							      bool link)
+/* To the caller of the frame that the walk stands on, and on from there.  false: ended. */
+static inline __attribute__((always_inline)) bool walk_visit(struct native *e, struct walk *w,
+							     uint64_t flags, bool link)
 {
 	uint64_t ra = link ? load(w->ra_at) & ~w->pac_mask : load(w->ra_at);
 	uint64_t bp = load(w->bp_at), sp = w->cfa, address = ra - 1;
 
-	w->bp = bp;
-	w->sp = sp;
 	if (__builtin_expect(address >> 48 || w->n == w->max, 0)) {
-		native_push(w, ra, w->flags);
+		w->sp = sp;
+		w->bp = bp;
+		native_push(w, ra, flags);
 		return false;
 	}
-	w->frames[w->n++] = ra | w->flags;
-	walk_look_up(e, w, address);
+	w->frames[w->n++] = ra | flags;
 	if (__builtin_expect(native_is_marked(w->marks, sp), 0))
-		native_trail_meet(w);
-	return true;
+		native_trail_meet(w, sp, bp);
+	return flags & UW_FRAME_GUESSED ? walk_leave_other(e, w, address, sp, bp)
+					: walk_leave(e, w, address, sp, bp, link);
 }
 
-/* Finds where the caller of the frame that the walk stands on is.  false: ended. */
-static inline __attribute__((always_inline)) bool walk_leave(struct native *e, struct walk *w,
-							     bool link)
+/* The first visit of a walk, and one behind a guessed frame or one of its trail. */
+static __attribute__((noinline)) bool walk_visit_slow(struct native *e, struct walk *w)
 {
-	rule_t rule;
+	bool link = w->machine->link;
 
-	if (__builtin_expect(w->met != 0, 0) && native_trail_end(e, w))
-		return false;
-	if (__builtin_expect(!rule_cache_at(w->entry, &w->key, w->address, &rule), 0))
-		rule = native_rule(e, w, w->address);
-	if (__builtin_expect((w->flags & UW_FRAME_GUESSED) || (rule & RULE_GUESSED), 0))
-		return walk_visit_other(e, w, rule);
-	if (__builtin_expect(walk_apply_to(w, rule, w->sp, w->bp, link), 1))
-		return true;
-	return native_other(e, w, rule & RULE_MASK);
+	if (w->slow & WALK_LEAF) {
+		w->slow = 0;
+		return walk_leave(e, w, w->address, w->sp, w->bp, link);
+	}
+	if (w->slow & WALK_MET) {
+		w->slow &= ~(uint32_t)WALK_MET;
+		if (native_trail_end(e, w))
+			return false;
+	}
+	if (w->slow & WALK_GUESSED)
+		return walk_visit(e, w, UW_FRAME_CALLER | UW_FRAME_GUESSED, link);
+	return walk_visit(e, w, UW_FRAME_CALLER, link);
 }
 
 /* A return address of 0 that the frame pointer led to. In code that is known to have no CFI it ends
@@ -523,9 +541,11 @@ static inline __attribute__((always_inline)) bool walk_begin(struct native *e, s
 	if (native_push(w, uw_snapshot_pc(snapshot), 0) == STEP_ENDED)
 		return false;
 	(void)walk_plain_from(w);
-	w->flags = UW_FRAME_CALLER;
+	w->slow = WALK_LEAF;
+	w->bp_at = (const uint8_t *)&w->bp;
 	native_trail_begin(e, w);
-	walk_look_up(e, w, walk_lookup(w));
+	w->address = walk_lookup(w);
+	rule_cache_prefetch(&e->by_pc, &w->key, w->address);
 	return true;
 }
 
@@ -547,8 +567,8 @@ static void walk_finish(struct native *e, struct walk *w)
 	e->stats.frames += w->n;
 	if (uw_memory_wanted(w->snapshot->space->memory))
 		return;
-	if (e->n_holes) /* before a new trail is made */
-		native_hole_note(e, w, *trail_place(e, w->snapshot));
+	if (e->n_holes)
+		native_hole_note(e, w);
 	native_trail_note(e, w);
 	for (uint32_t i = 0; i < w->n_methods; i++)
 		name_method(w, &w->methods[i]);
@@ -615,25 +635,14 @@ static inline __attribute__((always_inline)) void native_batch(struct native *e,
 		for (size_t i = 0; i < n_active;) {
 			struct walk *w = active[i];
 
-			if (walk_leave(e, w, link)) {
+			if (__builtin_expect(w->slow, 0)
+				    ? walk_visit_slow(e, w)
+				    : walk_visit(e, w, UW_FRAME_CALLER, link)) {
 				i++;
 				continue;
 			}
 			walk_finish(e, w);
 			if (!walk_next(e, w, b, link))
-				active[i] = active[--n_active];
-		}
-		for (size_t i = 0; i < n_active;) {
-			struct walk *w = active[i];
-
-			if (walk_arrive(e, w, link)) {
-				i++;
-				continue;
-			}
-			walk_finish(e, w);
-			if (walk_next(e, w, b, link))
-				i++;
-			else
 				active[i] = active[--n_active];
 		}
 	}

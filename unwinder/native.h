@@ -113,12 +113,14 @@ struct native_saved {
 	uint64_t address, bp;
 };
 struct native_trail {
-	uint32_t marks[NATIVE_MARKS]; /* the low half of a step's sp, at native_mark() */
+	uint32_t marks[NATIVE_MARKS];  /* the low half of a step's sp, at native_mark_at() */
+	uint16_t marked[NATIVE_MARKS]; /* that step */
 	uint32_t thread, key, n, n_saved;
-	uint32_t unused, wait;	    /* stacks in a row that had no use for it, and their limit */
-	uint32_t noted_from, noted; /* native-hole.c has notes of the steps from here; since when */
-	struct native_trail_step steps[NATIVE_TRAIL_STEPS]; /* ascending, the last is the root */
+	uint32_t unused, wait; /* stacks in a row that had no use for it, and their limit */
+	/* Of the steps; ascending, the last is the root.  Apart, as a walk that meets it reads these of all steps. */
+	uint64_t sps[NATIVE_TRAIL_STEPS], frames[NATIVE_TRAIL_STEPS];
 	struct native_saved saved[NATIVE_TRAIL_STEPS];
+	struct native_trail_step steps[NATIVE_TRAIL_STEPS];
 };
 
 /* The mapping of an address, and the unwind data of its module. */
@@ -142,6 +144,12 @@ struct native_end {
 	uint32_t serial; /* of the module; 0: a free place */
 };
 
+enum {
+	WALK_LEAF = 1,	  /* it stands on its leaf, with a rule that was prefetched */
+	WALK_MET = 2,	  /* it has met its trail, see walk.met */
+	WALK_GUESSED = 4, /* the frame behind the last one is a guess */
+};
+
 struct walk {
 	/* the frame pushed last */
 	uint64_t sp;
@@ -149,7 +157,6 @@ struct walk {
 	uint64_t bp;
 	const uint8_t *ra_at; /* where the return address is: in the copy, or lr below */
 	const uint8_t *bp_at; /* where the caller's rbp is: in the copy, or the member above */
-	uint64_t flags;	      /* of the caller's frame */
 
 	const uint8_t *stack; /* the copy */
 	uint64_t base;	      /* its first address */
@@ -159,8 +166,9 @@ struct walk {
 	uint64_t *frames;
 	uint32_t n, max;
 	struct rule_key key;
-	uint64_t address; /* of the frame: the key of its rule, and its cache entry */
-	const struct rule_entry *entry;
+	uint32_t
+		slow; /* WALK_*: what is not as at the most frames; 0: the next visit is a plain one */
+	uint64_t address; /* of the leaf: the key of its rule */
 
 	/* The place of a leaf without a cached rule, found in advance (native_prefetch); 0: not. */
 	uint64_t ahead_address;
@@ -392,7 +400,7 @@ int native_chains(struct uw_engine *engine, const struct uw_snapshot *snapshots,
 /* The walk, which has failed for want of memory, stands on a frame with its caller at @cfa.
  * Ends it WHOLE by the frames that earlier stacks of the thread had there, or leaves it as it is. */
 void native_hole_cross(struct native *e, struct walk *w, uint64_t cfa);
-/* A walk has ended: notes its frames, if its thread has a hole.  @e has some.  @t: the trail that the walk may have met, or NULL. */
-void native_hole_note(struct native *e, const struct walk *w, struct native_trail *t);
+/* A walk has ended: notes its frames, if its thread has a hole.  @e has some. */
+void native_hole_note(struct native *e, const struct walk *w);
 void native_holes_clear(struct native *e);
 void native_holes_free(struct native *e);
