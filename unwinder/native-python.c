@@ -709,8 +709,8 @@ static bool push_run(struct python_walk *pw, uint32_t k, uint64_t address, uint6
 	return push_proved(pw, run, &f, frame_outwards(pw, run, address, &cframe), ret_frame);
 }
 
-/* Where the frame of the next run outwards is, by the C stack.  @inside: a frame of this run, @behind: what its list led
- * to; 0: nothing. */
+/* Where the frame of the next run outwards is, by the C stack; by the list where that was copied at the sample.  @inside: a
+ * frame of this run, @behind: what its list led to; 0: nothing. */
 static uint64_t next_run(struct python_walk *pw, uint32_t run, uint64_t inside, uint64_t behind,
 			 uint64_t *cframe)
 {
@@ -722,6 +722,10 @@ static uint64_t next_run(struct python_walk *pw, uint32_t run, uint64_t inside, 
 			return 0;
 		pw->cursor = at + FRAME_SIZE;
 		return read_copy(pw->w, at + pw->py->offsets.previous, &word, 8) ? word : 0;
+	}
+	if (behind && exact_frame(pw, behind)) {
+		*cframe = 0;
+		return behind;
 	}
 	word = frame_outwards(pw, run, inside, cframe);
 	if (*cframe)

@@ -742,7 +742,8 @@ static void native_forget(struct uw_engine *engine, const struct uw_module *modu
 	if (!module || e->not_readable || is_replaced(module)) {
 		rule_cache_clear(&e->by_pc);
 		memset(e->plain_rows, 0, sizeof(e->plain_rows));
-		memset(e->code_pages, 0, sizeof(e->code_pages));
+		for (size_t i = 0; i < NATIVE_CODE_PAGES; i++)
+			e->code_pages[i].key = 0;
 		for (size_t i = 0; i < NATIVE_USERS; i++) /* by_vaddr has more now */
 			e->users[i].key = 0;
 		native_trails_clear(e);

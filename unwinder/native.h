@@ -49,7 +49,8 @@ struct native_plain_row {
 	uint8_t cfa_register;
 };
 
-enum { NATIVE_CODE_PAGES = 16, NATIVE_CODE_PAGE = 4096 };
+/* As many as the code of an interpreter has, for the leaves of a minute; only places in use have memory. */
+enum { NATIVE_CODE_PAGES = 256, NATIVE_CODE_PAGE = 4096 };
 
 /* Code of files, as it was read of a process (native-rule.c). */
 struct native_code_page {

@@ -16,8 +16,8 @@
  * is looked up.
  *
  * Lines: opening the DWARF of a module costs 10-100 ms, a unit in it 1 ms, an address 2 us, and the DWARF of one file can be
- * as large as all of our memory.  So lines are looked up once, at the end, module by module; during the recording only for
- * modules with many addresses, and within a share of one CPU. */
+ * as large as all of our memory.  So lines are looked up once, at the end, module by module; during the recording only where
+ * many addresses wait, for modules with many, and within a share of one CPU. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -33,6 +33,7 @@ enum {
 	NAME_MAX_LEN = 1024,
 	LINES_IN_FLIGHT = 4, /* requests */
 	LINES_BATCH = 2048,  /* addresses that justify opening a module's DWARF while recording */
+	LINES_MANY = 4096,   /* of all modules: more than are looked up soon after the stop */
 	LINES_SHARE = 100,   /* ... while lines have cost less than 1/100 of one CPU */
 	NAMED_SLOTS = 16384,
 	RECENT_STACKS = 64,
@@ -792,7 +793,8 @@ static void request_batch(struct emit *em)
 {
 	uint64_t elapsed = clock_ns(CLOCK_MONOTONIC) - em->started_at;
 
-	if (em->c.lines_at_end || em->lines_in_flight || em->lines_cpu_ns > elapsed / LINES_SHARE)
+	if (em->c.lines_at_end || em->lines_in_flight || emit_lines_left(em) < LINES_MANY ||
+	    em->lines_cpu_ns > elapsed / LINES_SHARE)
 		return;
 	for (size_t i = 0; i < em->n_modules; i++) {
 		struct emit_module *m = em->modules[i];
