@@ -77,6 +77,8 @@ struct record {
 	struct consent *consent;
 	struct record_marks marks;
 	struct perfdata_out *raw;
+	bool raw_replaced;
+	bool started;
 	struct job job;
 	struct own_session own;
 	int ended; /* the file: 0: it has its end mark */
@@ -735,7 +737,7 @@ static int prepare(struct record *rec)
 	if (r < 0)
 		return report_failure("cannot record", r);
 	if (rec->args.perf_data)
-		r = raw_open(rec->args.perf_data, rec->n_specs, &rec->raw);
+		r = raw_open(rec->args.perf_data, rec->n_specs, &rec->raw_replaced, &rec->raw);
 	if (r < 0)
 		return r;
 	r = record_marks_open(&rec->args, rec->job.command, rec->features.has[FEATURE_PEER_PIDFD],
@@ -810,6 +812,7 @@ static int record_in_own_session(struct record *rec)
 		late_sink_discard(rec->sink);
 	if (r != 0)
 		return r < 0 ? 1 : r;
+	rec->started = true;
 	r = run(rec);
 	if (r < 0) {
 		/* The loop itself is broken: the session cannot be drained. */
@@ -898,6 +901,8 @@ static int record_main(int argc, char **argv)
 		r = 2;
 	} else {
 		r = record_all(rec);
+		if (rec->raw && !rec->started)
+			raw_discard(rec->args.perf_data, rec->raw_replaced);
 	}
 	more_deinit(&rec->more);
 	(void)session_free(rec->session);

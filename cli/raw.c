@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/raw.h"
 #include "base/error.h"
@@ -27,7 +28,7 @@ static bool is_file(const char *path)
 	return is;
 }
 
-int raw_open(const char *path, size_t n_events, struct perfdata_out **ret_raw)
+int raw_open(const char *path, size_t n_events, bool *ret_replaced, struct perfdata_out **ret_raw)
 {
 	const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
 	_cleanup_(freep) char *old = NULL;
@@ -41,13 +42,24 @@ int raw_open(const char *path, size_t n_events, struct perfdata_out **ret_raw)
 	}
 	if (asprintf(&old, "%s.old", path) < 0)
 		return report_failure(path, fail(-ENOMEM));
+	*ret_replaced = false;
 	fd = open(path, flags, 0600);
-	if (fd < 0 && errno == EEXIST && is_file(path) && rename(path, old) == 0)
+	if (fd < 0 && errno == EEXIST && is_file(path) && rename(path, old) == 0) {
+		*ret_replaced = true;
 		fd = open(path, flags, 0600);
+	}
 	if (fd < 0)
 		return report_failure(path, fail(-errno));
 	r = perfdata_out_new(take_fd(fd), ret_raw);
 	return r < 0 ? report_failure(path, r) : 0;
+}
+
+void raw_discard(const char *path, bool replaced)
+{
+	_cleanup_(freep) char *old = NULL;
+
+	if (unlink(path) == 0 && replaced && asprintf(&old, "%s.old", path) >= 0)
+		(void)rename(old, path);
 }
 
 /* Our own arguments, as they were given. */

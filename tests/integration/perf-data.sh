@@ -61,3 +61,12 @@ check nowhere-status test $? = 1
 check nowhere-reported grep -q 'no/such/folder: No such file' "$TMP/nowhere.err"
 record followers -e cpu-clock,page-faults --perf-data "$TMP/followers.data" -- true
 check followers-refused grep -q 'perf-data takes one event' "$TMP/followers.err"
+
+# A command that cannot start leaves what was there before.
+printf '#!/no/such/interpreter\n' >"$TMP/no-interpreter"
+chmod +x "$TMP/no-interpreter"
+record not-run --perf-data "$TMP/not-run.data" -- "$TMP/no-interpreter"
+check not-run-no-file test ! -e "$TMP/not-run.data"
+cp "$TMP/command.data" "$TMP/not-run.data"
+record not-run --perf-data "$TMP/not-run.data" -- "$TMP/no-interpreter"
+check not-run-earlier cmp "$TMP/command.data" "$TMP/not-run.data"
