@@ -1,11 +1,11 @@
 /* import-kernel.c - the kernel's names for an import.  Thread: main, and one that reads them in the
- * meantime: the index of a copy takes 1 ms, /proc/kallsyms 45 ms.
+ * meantime: the index of a copy takes 1 ms, the table that an earlier run left in the cache as long, /proc/kallsyms 45 ms.
  *
  * First choice is the copy of /proc/kallsyms that perf keeps for each kernel that it recorded
  * (kernel-copy.h).  It is a file, so the kernel need not print 120,000 lines again, and it is right
  * for any kernel with its build id in the recording.  Its addresses are moved to where _text was in
  * the recording.  Modules have other addresses after each boot, so their symbols are not taken from
- * it; the first sample in a module makes us read /proc/kallsyms.
+ * it; the first sample in a module makes us read those of the running kernel (symbols/kernel-names.h).
  *
  * The names of the running kernel are used only if the recording is of this boot: same release, and
  * its text began where that symbol is today (each boot has its own address).  perf records that
@@ -17,10 +17,11 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/cache-dir.h"
 #include "base/error.h"
 #include "import/import-private.h"
 #include "import/kernel-copy.h"
-#include "symbols/kallsyms.h"
+#include "symbols/kernel-names.h"
 
 enum { MAX_KSYMBOLS = 65536 };
 
@@ -30,10 +31,14 @@ static const char kernel_path[] = "[kernel.kallsyms]";
 static void *read_names(void *arg)
 {
 	struct import *im = arg;
-	_cleanup_(fd_closep) int fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
+	uint64_t start;
 
-	im->text_today = fd < 0 ? 0 : kernel_text_start(fd);
-	im->kernel_error = fd < 0 ? -errno : uw_kallsyms_new(fd, &im->names_today);
+	im->kernel_error = uw_kernel_names_new("", cache_dir_open(), &im->names_today);
+	if (im->kernel_error)
+		return NULL;
+	im->text_today = uw_kernel_names_text(im->names_today);
+	(void)uw_kernel_name(im->names_today, im->text_today, &start); /* reads them */
+	im->kernel_error = uw_kernel_names_error(im->names_today);
 	return NULL;
 }
 
@@ -64,9 +69,9 @@ void import_kernel_start(struct import *im)
 static void apply_ksymbol(struct import *im, const struct import_ksymbol *k)
 {
 	if (k->name[0])
-		(void)uw_kallsyms_add(im->kallsyms, k->start, k->len, k->name);
+		(void)uw_kernel_names_add(im->names, k->start, k->len, k->name);
 	else
-		uw_kallsyms_remove(im->kallsyms, k->start);
+		uw_kernel_names_remove(im->names, k->start);
 }
 
 /* Why the recording does not count as one of the running kernel. */
@@ -93,23 +98,24 @@ static bool names_of_today(struct import *im, const char **ret_why)
 	else
 		(void)read_names(im);
 	im->kernel_started = false;
-	*ret_why = im->kernel_error == UW_KALLSYMS_HIDDEN
+	*ret_why = im->kernel_error == UW_KERNEL_HIDDEN
 			   ? "/proc/kallsyms shows no addresses to this user; hint: run as root"
 		   : im->kernel_error < 0 ? strerror(-im->kernel_error)
 		   : !im->kernel_text	  ? "the file does not have the address of its kernel"
 					  : "it was recorded before the last boot";
-	if (im->names_today && (!im->text_today || im->text_today != im->kernel_text))
-		im->names_today = uw_kallsyms_free(im->names_today);
+	if (im->names_today &&
+	    (im->kernel_error || !im->text_today || im->text_today != im->kernel_text))
+		im->names_today = uw_kernel_names_free(im->names_today);
 	if (!im->names_today)
 		return false;
-	(void)uw_kallsyms_free(im->kallsyms);
-	im->kallsyms = take(im->names_today);
+	(void)uw_kernel_names_free(im->names);
+	im->names = take(im->names_today);
 	return true;
 }
 
 static void use_names(struct import *im)
 {
-	emit_set_kallsyms(im->emit, im->kallsyms);
+	emit_set_kernel_names(im->emit, im->names);
 	for (size_t i = 0; i < im->n_ksymbols; i++)
 		apply_ksymbol(im, &im->ksymbols[i]);
 }
@@ -119,7 +125,7 @@ static void *read_copy(void *arg)
 	struct import *im = arg;
 
 	(void)pthread_setname_np(pthread_self(), "pw-kallsyms");
-	(void)uw_kallsyms_new_moved(im->kernel_copy, im->kernel_text, &im->kallsyms);
+	(void)uw_kallsyms_new_moved(im->kernel_copy, im->kernel_text, &im->copy);
 	return NULL;
 }
 
@@ -139,7 +145,7 @@ static void need_names(struct import *im)
 		return;
 	im->kernel_done = true;
 	join_copy(im);
-	im->kernel_copied = im->kallsyms;
+	im->kernel_copied = im->copy && uw_kernel_names_new_of(im->copy, &im->names) == 0;
 	if (im->kernel_copied || names_of_today(im, &why))
 		use_names(im);
 	else
@@ -155,8 +161,8 @@ void import_kernel_frames(struct import *im, const struct outcome *o)
 		return;
 	need_names(im);
 	for (uint32_t i = 0; i < o->n_kernel && im->kernel_copied; i++) {
-		if (uw_kallsyms_spans(im->kallsyms, o->frames[i]) ||
-		    uw_kallsyms_name(im->kallsyms, o->frames[i], &start))
+		if (uw_kallsyms_spans(im->copy, o->frames[i]) ||
+		    uw_kernel_name(im->names, o->frames[i], &start))
 			continue;
 		im->kernel_copied = false;
 		if (names_of_today(im, &why))
@@ -182,7 +188,7 @@ int import_kernel_ksymbol(struct import *im, const struct record_event *event)
 
 	if (!event->ksymbol.unregister)
 		(void)snprintf(k.name, sizeof(k.name), "%s", event->ksymbol.name);
-	if (im->kernel_done && im->kallsyms)
+	if (im->kernel_done && im->names)
 		apply_ksymbol(im, &k);
 	if ((im->kernel_done && !im->kernel_copied) || im->n_ksymbols == MAX_KSYMBOLS)
 		return 0;
@@ -203,8 +209,10 @@ void import_kernel_deinit(struct import *im)
 	join_copy(im);
 	if (im->kernel_started)
 		(void)pthread_join(im->kernel_reader, NULL);
-	(void)uw_kallsyms_free(im->names_today);
-	(void)uw_kallsyms_free(im->kallsyms);
+	(void)uw_kernel_names_free(im->names_today);
+	if (!im->names)
+		(void)uw_kallsyms_free(im->copy);
+	(void)uw_kernel_names_free(im->names);
 	fd_close(im->kernel_copy);
 	free(im->ksymbols);
 }

@@ -93,10 +93,11 @@ struct import {
 	pthread_t kernel_reader;
 	bool kernel_started, kernel_done;
 	int kernel_error;
-	int kernel_copy;    /* perf's copy of the names; -1: none */
-	bool copy_started;  /* `kernel_reader` reads it into `kallsyms` */
-	bool kernel_copied; /* `kallsyms` is that copy, without modules */
-	struct uw_kallsyms *kallsyms, *names_today;
+	int kernel_copy;	  /* perf's copy of the names; -1: none */
+	bool copy_started;	  /* `kernel_reader` reads it into `copy` */
+	bool kernel_copied;	  /* `names` are of that copy, without modules */
+	struct uw_kallsyms *copy; /* owned by `names`, once they are there */
+	struct uw_kernel_names *names, *names_today;
 	struct import_ksymbol { /* changes before the names were read */
 		uint64_t start;
 		uint32_t len;

@@ -190,7 +190,12 @@ void uw_kernel_names_remove(struct uw_kernel_names *n, uint64_t start)
 
 void uw_kernel_names_tick(struct uw_kernel_names *n)
 {
-	n->may_look = true;
+	n->may_look = n->fd >= 0;
+}
+
+uint64_t uw_kernel_names_text(const struct uw_kernel_names *n)
+{
+	return text_start(n);
 }
 
 uint32_t uw_kernel_names_generation(const struct uw_kernel_names *n)
@@ -253,6 +258,21 @@ int uw_kernel_names_new(const char *root, int cache, struct uw_kernel_names **re
 		r = are_hidden(n->fd);
 	*ret_names = r == 0 ? take(n) : NULL;
 	return r;
+}
+
+int uw_kernel_names_new_of(struct uw_kallsyms *symbols, struct uw_kernel_names **ret_names)
+{
+	struct uw_kernel_names *n = calloc(1, sizeof(*n));
+
+	if (!n || uw_kallsyms_new_empty(&n->since) < 0) {
+		free(n);
+		return fail(-ENOMEM);
+	}
+	n->fd = n->cache = -1;
+	n->asked = true;
+	n->all = symbols;
+	*ret_names = n;
+	return 0;
 }
 
 static void write_table(struct uw_kernel_names *n)

@@ -407,17 +407,15 @@ static int user_frame(struct emit *em, const struct sample_info *info, uint64_t 
 
 static int kernel_frame(struct emit *em, uint64_t address, uint32_t *ret_id)
 {
-	struct uw_kernel_names *running = em->c.kernel_names;
+	struct uw_kernel_names *names = em->c.kernel_names;
 	const char *name = NULL;
 	uint64_t start;
 
-	if (running)
-		name = uw_kernel_name(running, address, &start);
-	else if (em->c.kallsyms)
-		name = uw_kallsyms_name(em->c.kallsyms, address, &start);
+	if (names)
+		name = uw_kernel_name(names, address, &start);
 	/* Addresses of a module may belong to another one now. */
-	if (running && uw_kernel_names_generation(running) != em->kernel_generation) {
-		em->kernel_generation = uw_kernel_names_generation(running);
+	if (names && uw_kernel_names_generation(names) != em->kernel_generation) {
+		em->kernel_generation = uw_kernel_names_generation(names);
 		memset(em->cache, 0, CACHE_SLOTS * sizeof(*em->cache));
 	}
 	/* Without the bit that all addresses of the kernel have: it is a mark here. */
@@ -918,9 +916,10 @@ int emit_unsymbolized(struct emit *em, struct emit_unsymbolized **ret_list, size
 
 /* ---- life cycle ---- */
 
-void emit_set_kallsyms(struct emit *em, struct uw_kallsyms *kallsyms)
+void emit_set_kernel_names(struct emit *em, struct uw_kernel_names *names)
 {
-	em->c.kallsyms = kallsyms;
+	em->c.kernel_names = names;
+	em->kernel_generation = uw_kernel_names_generation(names);
 }
 
 int emit_new(const struct emit_context *context, struct emit **ret_emit)

@@ -11,16 +11,13 @@
 #include "session/pipeline/account.h"
 #include "session/loader/loader.h"
 #include "symbols/modules.h"
-#include "symbols/kallsyms.h"
 #include "symbols/kernel-names.h"
 
 struct emit_context { /* all borrowed */
 	struct writer *writer;
 	struct loader *loader;
 	struct uw_modules *modules;
-	/* Both NULL: kernel frames without symbols. */
-	struct uw_kallsyms *kallsyms;	      /* of a recording: an import */
-	struct uw_kernel_names *kernel_names; /* of the running kernel */
+	struct uw_kernel_names *kernel_names; /* NULL: kernel frames without symbols */
 	struct account *account;
 	int clock;	   /* CLOCK_* of the samples' times; -1: not known */
 	bool no_lines;	   /* no inlined calls, no source lines */
@@ -34,7 +31,7 @@ int emit_new(const struct emit_context *context, struct emit **ret_emit);
 struct emit *emit_free(struct emit *emit);
 
 /* The kernel's symbols, if read later: before the first outcome with kernel frames. */
-void emit_set_kallsyms(struct emit *emit, struct uw_kallsyms *kallsyms);
+void emit_set_kernel_names(struct emit *emit, struct uw_kernel_names *names);
 
 /* Writes one OUTCOME_SAMPLE, and releases its references on the process and the space. */
 int emit_outcome(struct emit *emit, const struct outcome *outcome);
