@@ -7,7 +7,6 @@
  * any address: a record of this kind is copied to an aligned place. */
 #include <errno.h>
 #include <pthread.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -21,18 +20,19 @@
  * block for any time.
  *
  * Nearly all bytes of a recording with copies of stacks are behind the part of a copy that is in use (dyn_size), and nothing
- * reads them.  So the thread leaves them out: the record keeps its size and its place in the block, with a hole.
+ * reads them.  So the thread leaves them out: it makes the record one of a smaller copy, with other sizes of record and copy.
+ * A copy that filled its room keeps it, and no other copy fills what it has then.
  *
- *   block   [header .. registers][size][stack in use ][ hole            ][dyn_size ..][header ..
- *   reads   ────── HEAD ─────►         ──────────────►                   ─────── HEAD ────────►
- *                                      2: once dyn_size is known          1: and so on
+ *   file    [header .. registers][room][stack in use | not in use      ][dyn_size ..][header ..
+ *   reads    ────── HEAD ─────────────►2─────────────►                  1────── HEAD ────────►
+ *   block   [header .. registers][less][stack in use | 8][dyn_size ..][header ..
  *
  * Its pieces then are whole records.  It follows the records only as long as they are plain: behind damage, AUXTRACE and
  * further events it reads all bytes, and the consumer, which checks the same records, finds the same. */
 
 enum {
 	AHEAD = 4,
-	HEAD = 4 << 10,	 /* the end of a record with a hole and the begin of the next one */
+	HEAD = 4 << 10,	 /* the end of a record with a copy and the begin of the next one */
 	WIDE = 64 << 10, /* while records are small */
 	LARGE = 16 << 10,
 };
@@ -42,7 +42,7 @@ struct perfdata_ahead {
 	size_t piece;
 	/* The thread's. */
 	uint64_t at, left; /* where the next piece begins; bytes from there on */
-	bool holes;	   /* pieces begin with a record, and its copy of a stack may have a hole */
+	bool follows;	   /* pieces are whole records, and copies of stacks can be shorter */
 	bool large;	   /* a large record was met */
 	struct record_layout layout; /* of the records with copies */
 
@@ -53,6 +53,7 @@ struct perfdata_ahead {
 		uint8_t *to;
 		uint32_t block;
 		ssize_t n; /* bytes, 0 at the end, or -errno */
+		uint64_t left_out;
 	} slots[AHEAD];
 	uint64_t n_given, n_taken;
 	ssize_t last; /* the `n` taken last; from <= 0 on there is no thread to wait for */
@@ -61,8 +62,9 @@ struct perfdata_ahead {
 /* A piece that is being read. */
 struct piece {
 	uint8_t *to;
-	size_t room, have; /* bytes; those before `have` are read, or in a hole */
+	size_t room, have; /* bytes */
 	size_t record;	   /* where the first record begins that is not whole */
+	uint64_t left_out; /* bytes of the file */
 };
 
 static ssize_t read_at(const struct perfdata_ahead *a, uint64_t at, void *to, size_t len)
@@ -75,40 +77,83 @@ static ssize_t read_at(const struct perfdata_ahead *a, uint64_t at, void *to, si
 	return n < 0 ? -errno : n;
 }
 
-/* Reads what is in use of the copy in the record at the end, and goes on behind the rest of it.  false: the file ends there, or
- * cannot be read. */
-static bool leave_hole(const struct perfdata_ahead *a, struct piece *p)
+/* Bytes of the file behind what the piece has. */
+static uint64_t left_behind(const struct perfdata_ahead *a, const struct piece *p)
 {
-	const uint8_t *record = p->to + p->record;
-	struct record_stack stack;
-	uint64_t used;
-	size_t behind, end;
+	return a->left - p->left_out - p->have;
+}
 
-	if ((uintptr_t)record % 8 ||
-	    !record_find_stack(&a->layout, (const struct perf_event_header *)(const void *)record,
-			       p->have - p->record, &stack))
-		return true; /* its begin is longer than usual */
-	behind = p->record + stack.at + stack.room;
-	if (p->have >= behind)
-		return true;
-	if (read_at(a, a->at + behind, &used, sizeof(used)) != sizeof(used))
-		return false;
-	end = p->record + stack.at + (min_u64(used, stack.room) + 7) / 8 * 8;
+/* Reads on up to @end, which the file has.  false: it cannot be read. */
+static bool read_up_to(const struct perfdata_ahead *a, struct piece *p, size_t end)
+{
 	while (p->have < end) {
-		ssize_t n = read_at(a, a->at + p->have, p->to + p->have, end - p->have);
+		ssize_t n =
+			read_at(a, a->at + p->left_out + p->have, p->to + p->have, end - p->have);
 
 		if (n <= 0)
 			return false;
 		p->have += (size_t)n;
 	}
-	p->have = behind;
 	return true;
+}
+
+enum shorter { SHORTER, AS_IT_IS, NO_ROOM, UNREADABLE };
+
+/* The record at the end, of which its begin is read: without what is not in use of its copy, and what is behind it. */
+static enum shorter shorten(const struct perfdata_ahead *a, struct piece *p)
+{
+	struct perf_event_header *header = (void *)(p->to + p->record);
+	struct record_stack stack;
+	uint8_t behind[HEAD];
+	uint64_t used, room, from;
+	size_t at, rest;
+	ssize_t n;
+
+	if ((uintptr_t)header % 8 ||
+	    !record_find_stack(&a->layout, header, p->have - p->record, &stack))
+		return AS_IT_IS; /* its begin is longer than usual */
+	at = p->record + stack.at;
+	rest = header->size - stack.at - stack.room;
+	if (p->have >= at + stack.room || rest > sizeof(behind))
+		return AS_IT_IS;
+	from = p->left_out + at + stack.room;
+	if (from + rest > a->left)
+		return UNREADABLE;
+	n = read_at(a, a->at + from, behind, min_u64(sizeof(behind), a->left - from));
+	if (n < (ssize_t)rest)
+		return UNREADABLE;
+	memcpy(&used, behind, sizeof(used));
+	used = (min_u64(used, stack.room) + 7) / 8 * 8;
+	room = min_u64(used + 8, stack.room);
+	if (at + room + rest > p->room)
+		return NO_ROOM;
+	if (!read_up_to(a, p, at + used))
+		return UNREADABLE;
+	header->size = (uint16_t)(stack.at + room + rest);
+	memcpy(p->to + at - sizeof(room), &room, sizeof(room));
+	p->have = min_u64(at + room + (size_t)n, p->room);
+	memcpy(p->to + at + room, behind, p->have - at - room);
+	p->left_out += stack.room - room;
+	return SHORTER;
 }
 
 static bool is_followed(const struct perf_event_header *header)
 {
 	return perfdata_is_possible(header) && header->type != PERFDATA_HEADER_ATTR &&
-	       header->type != PERFDATA_HEADER_TRACING_DATA && header->type != PERFDATA_AUXTRACE;
+	       header->type != PERFDATA_HEADER_TRACING_DATA && header->type != PERFDATA_AUXTRACE &&
+	       header->type != PERFDATA_COMPRESSED && header->type != PERFDATA_COMPRESSED2;
+}
+
+/* The record at the end, which is not whole.  false: the piece ends before it. */
+static bool complete(struct perfdata_ahead *a, struct piece *p,
+		     const struct perf_event_header *header)
+{
+	enum shorter done = AS_IT_IS;
+
+	if (header->type == PERF_RECORD_SAMPLE && header->size >= LARGE)
+		done = shorten(a, p);
+	a->follows &= done != UNREADABLE;
+	return done == SHORTER || (done == AS_IT_IS && p->record + header->size <= p->room);
 }
 
 /* Passes the records that are whole.  false: the piece ends with them. */
@@ -118,14 +163,16 @@ static bool pass_records(struct perfdata_ahead *a, struct piece *p)
 
 	while (p->have - p->record >= sizeof(header)) {
 		memcpy(&header, p->to + p->record, sizeof(header));
-		a->holes &= is_followed(&header);
-		if (!a->holes || p->record + header.size > p->room)
+		a->follows &= is_followed(&header);
+		if (!a->follows)
 			return false;
 		a->large |= header.size >= LARGE;
-		if (p->record + header.size > p->have) {
-			if (header.type == PERF_RECORD_SAMPLE && header.size >= LARGE)
-				a->holes &= leave_hole(a, p);
-			return a->holes;
+		if (p->have - p->record < header.size) {
+			if (!complete(a, p, &header))
+				return false;
+			memcpy(&header, p->to + p->record, sizeof(header));
+			if (p->have - p->record < header.size)
+				return true;
 		}
 		p->record += header.size;
 	}
@@ -133,24 +180,27 @@ static bool pass_records(struct perfdata_ahead *a, struct piece *p)
 }
 
 /* The bytes of the next piece, 0 at the end, or -errno. */
-static ssize_t read_piece(struct perfdata_ahead *a, uint8_t *to)
+static ssize_t read_piece(struct perfdata_ahead *a, struct slot *slot)
 {
-	struct piece p = {.to = to, .room = min_u64(a->piece, a->left)};
+	struct piece p = {.to = slot->to, .room = min_u64(a->piece, a->left)};
 	ssize_t n = 1;
 
-	while (a->holes && n > 0) {
-		n = read_at(a, a->at + p.have, to + p.have,
-			    min_u64(a->large ? HEAD : WIDE, p.room - p.have));
+	while (a->follows && n > 0) {
+		size_t room = min_u64(p.room - p.have, left_behind(a, &p));
+
+		n = read_at(a, a->at + p.left_out + p.have, p.to + p.have,
+			    min_u64(a->large ? HEAD : WIDE, room));
 		if (n <= 0)
 			break;
 		p.have += (size_t)n;
 		if (!pass_records(a, &p))
 			break;
 	}
+	slot->left_out = p.left_out;
 	if (p.record)
 		return (ssize_t)p.record;
-	a->holes = false; /* a record is longer than a piece, or the file ends */
-	return read_at(a, a->at, to, p.room);
+	a->follows = false; /* a record is longer than a piece, or the file ends */
+	return read_at(a, a->at, slot->to, p.room);
 }
 
 static void *read_pieces(void *arg)
@@ -165,10 +215,10 @@ static void *read_pieces(void *arg)
 		sem_take(&a->empty);
 		if (a->stop)
 			break;
-		n = read_piece(a, slot->to);
+		n = read_piece(a, slot);
 		slot->n = n;
-		a->at += n > 0 ? (uint64_t)n : 0;
-		a->left -= n > 0 ? (uint64_t)n : 0;
+		a->at += n > 0 ? (uint64_t)n + slot->left_out : 0;
+		a->left -= n > 0 ? (uint64_t)n + slot->left_out : 0;
 		(void)sem_post(&a->full);
 	}
 	return NULL;
@@ -203,36 +253,6 @@ static bool find_layout(const struct perfdata_info *info, struct record_layout *
 	return first;
 }
 
-/* Most of a block with copies of stacks is a hole: in small pages, a hole takes no memory and nothing clears
- * it.  From malloc() with a sanitizer, which then sees what is read beyond a block. */
-#ifdef __SANITIZE_ADDRESS__
-static uint8_t *block_alloc(void)
-{
-	return calloc(1, BLOCK_BYTES);
-}
-
-static void block_free(uint8_t *data)
-{
-	free(data);
-}
-#else
-static uint8_t *block_alloc(void)
-{
-	void *data =
-		mmap(NULL, BLOCK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (data == MAP_FAILED)
-		return NULL;
-	(void)madvise(data, BLOCK_BYTES, MADV_NOHUGEPAGE);
-	return data;
-}
-
-static void block_free(uint8_t *data)
-{
-	(void)munmap(data, BLOCK_BYTES);
-}
-#endif
-
 /* A free block, with one user.  -ENOMEM. */
 static int perfdata_block_new(struct perfdata *pd, uint32_t *ret_block)
 {
@@ -250,7 +270,7 @@ static int perfdata_block_new(struct perfdata *pd, uint32_t *ret_block)
 				return fail(-ENOMEM);
 			pd->blocks_room = room;
 		}
-		pd->blocks[pd->n_blocks] = (struct block){.data = block_alloc()};
+		pd->blocks[pd->n_blocks] = (struct block){.data = malloc(BLOCK_BYTES)};
 		if (!pd->blocks[pd->n_blocks].data)
 			return fail(-ENOMEM);
 		pd->free_blocks[pd->n_free++] = (uint32_t)pd->n_blocks++;
@@ -258,6 +278,7 @@ static int perfdata_block_new(struct perfdata *pd, uint32_t *ret_block)
 	*ret_block = pd->free_blocks[--pd->n_free];
 	block = &pd->blocks[*ret_block];
 	block->users = 1;
+	block->left_out = 0;
 	pd->n_in_use++;
 	return 0;
 }
@@ -291,7 +312,7 @@ static void perfdata_ahead_start(struct perfdata *pd)
 	a->piece = pd->limits.piece;
 	a->at = (uint64_t)pd->data_at;
 	a->left = pd->data_left;
-	a->holes = find_layout(&pd->info, &a->layout);
+	a->follows = find_layout(&pd->info, &a->layout);
 	a->last = 1;
 	(void)sem_init(&a->empty, 0, 0);
 	(void)sem_init(&a->full, 0, 0);
@@ -323,6 +344,7 @@ int perfdata_ahead_next(struct perfdata *pd, uint32_t *ret_block, size_t *ret_le
 		return fail((int)a->last); /* the block stays here */
 	a->n_taken++;
 	*ret_block = slot->block;
+	pd->blocks[slot->block].left_out = slot->left_out;
 	*ret_len = (size_t)a->last;
 	return 0;
 }
@@ -492,8 +514,9 @@ static int fill(struct perfdata *pd)
 	if (r < 0)
 		return trace(r);
 	pd->ended = n == 0;
-	pd->counts.bytes += n;
 	pd->input.filled += n;
+	n += pd->blocks[pd->input.block].left_out;
+	pd->counts.bytes += n;
 	if (pd->data_left != UINT64_MAX)
 		pd->data_left -= n;
 	return 0;
@@ -655,7 +678,7 @@ void perfdata_blocks_deinit(struct perfdata *pd)
 {
 	perfdata_ahead_end(pd);
 	for (size_t i = 0; i < pd->n_blocks; i++)
-		block_free(pd->blocks[i].data);
+		free(pd->blocks[i].data);
 	free(pd->blocks);
 	free(pd->free_blocks);
 	(void)zstd_free(pd->zstd);

@@ -42,6 +42,8 @@ enum {
 struct block {
 	uint8_t *data;
 	uint32_t users; /* records given out or waiting; a stream that still fills it */
+	uint64_t
+		left_out; /* bytes of the file between the first record and the last, of copies of stacks */
 };
 
 /* Where whole records are taken out of bytes that come piece by piece. */

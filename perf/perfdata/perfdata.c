@@ -349,6 +349,9 @@ static void end_by_damage(struct perfdata *pd)
 {
 	pd->finished = true;
 	pd->counts.unread_bytes += pd->input.filled - pd->input.at;
+	if (pd->input.block !=
+	    BLOCK_NONE) /* where bytes are left out, only the first record is damage */
+		pd->counts.unread_bytes += pd->blocks[pd->input.block].left_out;
 	if (pd->data_left != UINT64_MAX)
 		pd->counts.unread_bytes += pd->data_left;
 }

@@ -7,7 +7,8 @@
  *
  * File mode (header, attributes, data, feature sections) and pipe mode (`perf record -o -`: all of
  * it as records).  Nothing is mapped and no record is copied, but one that crosses the end of a
- * block.  In a large file what is not in use of a stack's copy may be left out: those bytes of the record are undefined.  perf wrote the records ring by ring, and FINISHED_ROUND after each round over all rings: no
+ * block.  In a large file what is not in use of a stack's copy may be left out: the record is that of a smaller copy,
+ * which is filled only if it was.  perf wrote the records ring by ring, and FINISHED_ROUND after each round over all rings: no
  * later record can precede one that is older than the newest of the round before (perf's own rule,
  * tools/perf/util/ordered-events.c).  The content is checked; reading ends at damage, and the bytes
  * behind it are counted. */

@@ -238,6 +238,144 @@ static void test_input(void **state)
 	close(fd);
 }
 
+/* ---- copies of stacks, of which a thread leaves out what is not in use ---- */
+
+enum { STACKS = 300, ROOM = 60000, WEIGHT = 77 };
+
+/* In use: nothing, bytes that are no words, all but a word, all. */
+static uint64_t used_of(uint64_t time)
+{
+	static const uint64_t special[] = {0, 1, 4095, ROOM - 9, ROOM - 8, ROOM - 7, ROOM};
+
+	return time % 3 ? time * 7919 % ROOM : special[time / 3 % ARRAY_SIZE(special)];
+}
+
+/* More callchain than a reader looks at in one piece, now and then. */
+static size_t chain_of(uint64_t time)
+{
+	return time % 50 == 0 ? 600 : time % 5;
+}
+
+static void put_stack(struct buffer *b, uint64_t time)
+{
+	struct buffer body = {0};
+	const uint64_t head[] = {ID_A, 0x401000, 7ull << 32 | 7, time, 0, 1, chain_of(time)};
+
+	buffer_append(&body, head, sizeof(head));
+	for (size_t i = 0; i < chain_of(time); i++)
+		put64(&body, time << 16 | i);
+	put64(&body, PERF_SAMPLE_REGS_ABI_64);
+	put64(&body, time); /* one register */
+	put64(&body, ROOM);
+	for (uint64_t i = 0; i < ROOM / 8; i++)
+		put64(&body, time << 32 | i);
+	put64(&body, used_of(time));
+	put64(&body, WEIGHT);
+	put_record(b, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER, body.data, body.len);
+	buffer_deinit(&body);
+}
+
+static int make_stacks(uint64_t cut)
+{
+	const size_t entry = sizeof(struct perf_event_attr) + 16;
+	struct buffer data = {0}, b = {0};
+	int fd;
+
+	for (uint64_t i = 1; i <= STACKS; i++) {
+		put_stack(&data, i);
+		if (i % 7 == 0)
+			put_comm(&data, ID_A, i);
+		if (i % 20 == 0)
+			put_round(&data);
+	}
+	put_file(&b, &data, 0, NULL, NULL);
+	for (size_t i = 0; i < 2; i++) {
+		struct perf_event_attr attr = fixture_attr(i);
+
+		attr.sample_type |= PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER |
+				    PERF_SAMPLE_STACK_USER | PERF_SAMPLE_WEIGHT;
+		attr.sample_regs_user = 1;
+		attr.sample_stack_user = ROOM;
+		memcpy(b.data + 104 + i * entry, &attr, sizeof(attr));
+	}
+	b.len -= cut;
+	fd = fixture_fd(&b);
+	buffer_deinit(&data);
+	buffer_deinit(&b);
+	return fd;
+}
+
+static void check_stack(const struct perfdata_item *item)
+{
+	const uint64_t used = used_of(item->time);
+	struct record_sample s;
+
+	assert_int_equal((uintptr_t)item->record % 8, 0);
+	assert_int_equal(record_parse_sample(item->layout, item->record, &s), 0);
+	assert_int_equal(s.n_chain, chain_of(item->time));
+	for (size_t i = 0; i < s.n_chain; i++)
+		assert_int_equal(s.chain[i], item->time << 16 | i);
+	assert_int_equal(s.regs[0], item->time);
+	assert_int_equal(s.stack_len, used);
+	assert_int_equal(s.stack_len == s.stack_room, used == ROOM);
+	for (uint64_t at = 0; at + 8 <= used; at += 8) {
+		uint64_t word;
+
+		memcpy(&word, s.stack + at, sizeof(word));
+		if (word != (item->time << 32 | at / 8))
+			fail_msg("stack of %lu, at %lu", item->time, at);
+	}
+}
+
+/* Its samples and its counts.  *ret_held: the most bytes of blocks. */
+static struct perfdata_counts read_stacks(uint64_t cut, const struct perfdata_limits *limits,
+					  size_t *ret_held)
+{
+	_cleanup_(perfdata_freep) struct perfdata *pd = NULL;
+	struct perfdata_item item;
+	char error[256];
+	int fd = make_stacks(cut);
+
+	*ret_held = 0;
+	assert_int_equal(perfdata_new(fd, limits, &pd, error, sizeof(error)), 0);
+	while (perfdata_next(pd, &item) == 0) {
+		if (item.record->type == PERF_RECORD_SAMPLE)
+			check_stack(&item);
+		*ret_held = max_u64(*ret_held, perfdata_held(pd));
+		perfdata_put(pd, item.block);
+	}
+	close(fd);
+	return *perfdata_counts(pd);
+}
+
+/* As the file without a thread, whatever the pieces are and wherever the file ends. */
+static void test_stacks(void **state)
+{
+	static const uint64_t cuts[] = {0, 8, 9, 100, 4000, 30000, 60100, 120500, 1000000};
+	static const size_t pieces[] = {0, 60800, 65535, 100000};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cuts) * ARRAY_SIZE(pieces); i++) {
+		const uint64_t cut = cuts[i % ARRAY_SIZE(cuts)];
+		struct perfdata_counts plain, ahead;
+		size_t held, most;
+
+		plain = read_stacks(cut, &(struct perfdata_limits){.ahead = UINT64_MAX}, &most);
+		ahead = read_stacks(
+			cut, &(struct perfdata_limits){.piece = pieces[i / ARRAY_SIZE(cuts)]},
+			&held);
+		assert_true(plain.samples == STACKS || cut);
+		assert_int_equal(plain.samples, ahead.samples);
+		assert_int_equal(plain.records, ahead.records);
+		assert_int_equal(plain.rounds, ahead.rounds);
+		assert_int_equal(plain.bytes, ahead.bytes);
+		assert_int_equal(plain.unread_bytes, ahead.unread_bytes);
+		assert_int_equal(!plain.damage, !ahead.damage);
+		if (!pieces[i / ARRAY_SIZE(cuts)])
+			assert_true(held < most);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -245,6 +383,7 @@ int main(void)
 		cmocka_unit_test(test_freed_early), cmocka_unit_test(test_read_error),
 		cmocka_unit_test(test_end_again),   cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_threshold),   cmocka_unit_test(test_input),
+		cmocka_unit_test(test_stacks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
