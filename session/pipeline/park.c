@@ -63,20 +63,36 @@ static size_t find_run(const struct park *park, size_t from, size_t to, size_t n
 	return to;
 }
 
-bool park_has_plenty(const struct park *park, size_t len)
+static size_t slot_of(uint64_t owner)
+{
+	return hash_u64(owner) % PARK_OWNERS;
+}
+
+/* @n <= n_free */
+static bool leaves_quarter(const struct park *park, size_t n)
+{
+	return park->n_free - n >= park->n_pages / 4;
+}
+
+static bool leaves_share(const struct park *park, uint64_t owner, size_t n)
+{
+	return owner == PARK_ANY || park->held[slot_of(owner)] + n <= park->n_free - n;
+}
+
+bool park_has_plenty(const struct park *park, uint64_t owner, size_t len)
 {
 	size_t n = (len + PARK_PAGE - 1) / PARK_PAGE;
 
-	return n <= park->n_free && park->n_free - n >= park->n_pages / 4;
+	return n <= park->n_free && leaves_quarter(park, n) && leaves_share(park, owner, n);
 }
 
-void *park_alloc(struct park *park, size_t len)
+void *park_alloc(struct park *park, uint64_t owner, size_t len)
 {
 	size_t n = (len + PARK_PAGE - 1) / PARK_PAGE, first;
 
 	if (!n)
 		n = 1;
-	if (n > park->n_free)
+	if (n > park->n_free || !(leaves_quarter(park, n) || leaves_share(park, owner, n)))
 		return NULL;
 	first = find_run(park, park->hint, park->n_pages, n);
 	if (first == park->n_pages) {
@@ -86,12 +102,13 @@ void *park_alloc(struct park *park, size_t len)
 	}
 	pages_flip(park, first, n);
 	park->n_free -= n;
+	park->held[slot_of(owner)] += (uint32_t)n;
 	park->hint = first + n < park->n_pages ? first + n : 0;
 	park->touched = max_u64(park->touched, first + n);
 	return park->arena + first * PARK_PAGE;
 }
 
-void park_free(struct park *park, void *block, size_t len)
+void park_free(struct park *park, uint64_t owner, void *block, size_t len)
 {
 	size_t n = (len + PARK_PAGE - 1) / PARK_PAGE;
 
@@ -101,6 +118,7 @@ void park_free(struct park *park, void *block, size_t len)
 		n = 1;
 	pages_flip(park, (size_t)((uint8_t *)block - park->arena) / PARK_PAGE, n);
 	park->n_free += n;
+	park->held[slot_of(owner)] -= (uint32_t)n;
 	if (park->n_free == park->n_pages)
 		park->hint = 0; /* few samples at a time use few pages */
 }

@@ -66,7 +66,7 @@ static void entry_done(struct reader *rd, struct entry *e)
 	deep_entry_put(rd->c.deep, e);
 	python_entry_put(rd->c.python, e);
 	if (e->block)
-		park_free(&rd->copies, e->block, entry_bytes(e));
+		park_free(&rd->copies, (uintptr_t)e->info.process, e->block, entry_bytes(e));
 	else
 		rd->records.put(rd->records.arg, e->ring, e->position);
 }
@@ -572,7 +572,7 @@ static int take_event(struct reader *rd, const struct record_item *item)
 /* Copies the bytes of a sample out of a ring that fills up. */
 static void copy_out(struct reader *rd, struct entry *e, const struct record_item *item)
 {
-	e->block = park_alloc(&rd->copies, entry_bytes(e));
+	e->block = park_alloc(&rd->copies, (uintptr_t)e->info.process, entry_bytes(e));
 	if (!e->block)
 		return; /* it stays in the ring */
 	entry_copy(e, e->block);

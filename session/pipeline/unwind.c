@@ -252,7 +252,13 @@ static int unwind_entries(struct unwind_stage *s, struct entry *const *entries, 
 
 /* ---- samples that wait ---- */
 
-/* Copies a sample that must wait out of the ring.  False: no room. */
+/* Its process, for the park. */
+static uint64_t owner_of(const struct entry *e)
+{
+	return (uintptr_t)e->info.process;
+}
+
+/* Copies a sample that must wait out of the ring.  False: no room, or not for this process. */
 static bool park_sample(struct unwind_stage *s, const struct entry *e, struct uw_module *module,
 			bool looked_again, uint64_t now)
 {
@@ -262,10 +268,10 @@ static bool park_sample(struct unwind_stage *s, const struct entry *e, struct uw
 		return false;
 	p->entry = *e;
 	/* Deep stacks, of 64 KiB and more, would leave no room for other samples. */
-	if (!park_has_plenty(&s->park, entry_bytes(e)))
+	if (!park_has_plenty(&s->park, owner_of(e), entry_bytes(e)))
 		entry_shorten(&p->entry, SHORT_STACK);
 	p->len = entry_bytes(&p->entry);
-	p->block = park_alloc(&s->park, p->len);
+	p->block = park_alloc(&s->park, owner_of(e), p->len);
 	if (!p->block)
 		return false;
 	entry_copy(&p->entry, p->block);
@@ -281,8 +287,10 @@ static bool park_sample(struct unwind_stage *s, const struct entry *e, struct uw
 
 static void unpark(struct unwind_stage *s, size_t index)
 {
-	park_free(&s->park, s->parked[index].block, s->parked[index].len);
-	s->parked[index] = s->parked[--s->n_parked];
+	struct parked *p = &s->parked[index];
+
+	park_free(&s->park, owner_of(&p->entry), p->block, p->len);
+	*p = s->parked[--s->n_parked];
 }
 
 /* Unwinds parked sample @index again.  True: it was answered and is removed. */

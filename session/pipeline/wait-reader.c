@@ -109,12 +109,12 @@ bool wait_reader_answer(struct scope *s, struct park *park, const struct load_an
 	s->stacks_in_flight--;
 	if (a->error || a->request.process->replaced || !wait_stack_entry(a, regs, e))
 		return false;
-	e->block = park_alloc(park, entry_bytes(e));
+	e->block = park_alloc(park, (uintptr_t)a->request.process, entry_bytes(e));
 	if (!e->block)
 		return false;
 	e->info.wait = waits_read(s->c.waits, a->request.tag, a->wait_from, a->wait_until);
 	if (!e->info.wait) {
-		park_free(park, e->block, entry_bytes(e));
+		park_free(park, (uintptr_t)a->request.process, e->block, entry_bytes(e));
 		return false;
 	}
 	entry_copy(e, e->block);

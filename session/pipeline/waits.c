@@ -102,7 +102,7 @@ static void held_free(struct waits *w, uint32_t number)
 		drop_waker(w, h->waker);
 	else if (h->waker)
 		w->held[h->waker - 1].of = 0; /* dropped when it comes */
-	park_free(&w->park, h->outcome, h->len);
+	park_free(&w->park, PARK_ANY, h->outcome, h->len);
 	h->outcome = NULL;
 	h->next_free = w->free_held;
 	w->free_held = number;
@@ -220,9 +220,9 @@ int waits_outcome(struct waits *w, const struct outcome *o)
 		return fail(-EINVAL);
 	h = &w->held[number - 1];
 	/* A page for each number is kept: there is always room without the frames. */
-	if (w->park.n_free <= w->n_held || !(h->outcome = park_alloc(&w->park, len))) {
+	if (w->park.n_free <= w->n_held || !(h->outcome = park_alloc(&w->park, PARK_ANY, len))) {
 		len = sizeof(*o);
-		h->outcome = park_alloc(&w->park, len);
+		h->outcome = park_alloc(&w->park, PARK_ANY, len);
 	}
 	if (!h->outcome)
 		return fail(-ENOMEM);
