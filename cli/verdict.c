@@ -120,7 +120,10 @@ static void print_losses(const struct session_summary *s, FILE *out)
 	if (s->counts.lost_sideband)
 		fprintf(out, ", %s process records", text_count(s->counts.lost_sideband, n));
 	if (a->throttled_ns)
-		fprintf(out, ", throttled for %.2f s", (double)a->throttled_ns / 1e9);
+		fprintf(out,
+			", throttled for %.2f s: the kernel allows fewer samples (hint: a lower "
+			"-F)",
+			(double)a->throttled_ns / 1e9);
 	for (int i = 1; i < SKIP_COUNT; i++) {
 		/* what is double is in another sample */
 		if (a->skipped[i] && i != SKIP_THINNED && i != SKIP_DOUBLE)
@@ -138,7 +141,7 @@ static void print_losses(const struct session_summary *s, FILE *out)
 static void print_short_lived(const struct session_summary *s, FILE *out)
 {
 	if (s->used_s > SHORT_S && !s->user_only && s->cpu_accounted >= 0 &&
-	    s->cpu_accounted < SHORT_SEEN && !lost_samples(s) &&
+	    s->cpu_accounted < SHORT_SEEN && !lost_samples(s) && !s->account.throttled_ns &&
 	    account_skipped(&s->account) == s->account.skipped[SKIP_DOUBLE] && !s->account.waits)
 		fprintf(out,
 			"  short    %.3f s of CPU time were used and little of it was seen; hint: "

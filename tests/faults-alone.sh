@@ -1,5 +1,6 @@
 #!/bin/bash
-# faults-alone.sh - what disturbs the whole machine: a CPU goes offline and comes back during a recording, the clock is set.
+# faults-alone.sh - what disturbs the whole machine: a CPU goes offline and comes back during a recording, the kernel throttles
+# sampling, the clock is set.
 # `make check-faults`, as root, on a machine that nobody else uses.
 . "$(dirname "$0")/integration/lib"
 need_perf
@@ -30,6 +31,34 @@ if [ -n "$cpu" ] && echo 0 >"$cpu" 2>/dev/null; then
 	trap cleanup EXIT
 else
 	skip offline "no CPU can be taken offline here"
+fi
+
+# The kernel holds sampling back: perf_cpu_time_max_percent is a limit, and perf_event_max_sample_rate what the kernel lowers at
+# that limit by itself (where interrupts are NMIs; else by this script).  Time without samples is reported, and in no weight.
+rate=/proc/sys/kernel/perf_event_max_sample_rate percent=/proc/sys/kernel/perf_cpu_time_max_percent
+before=$(cat $rate) before_percent=$(cat $percent)
+limits() { echo "$1" >$percent && echo "$2" >$rate; }
+restore() { limits "$before_percent" "$before"; cleanup; }
+if limits 1 "$before" 2>/dev/null; then
+	trap restore EXIT
+	record_in_background throttled -F 4000 --no-inline -- "$PROGRAMS/crowd" 3
+	pid=$!
+	sleep 1
+	limits 1 1000
+	sleep 1
+	limits "$before_percent" "$before"
+	wait $pid
+	check throttled-ends [ $? = 0 ]
+	trap cleanup EXIT
+	check throttled-reported grep -q 'throttled for [0-9.]* s: the kernel allows fewer samples (hint: a lower -F)' "$TMP/throttled.err"
+	check throttled-whole json throttled 'v["stacks"]["whole"] > 0.99 * total and v["lost"]["samples"] == 0'
+	check throttled-weights json throttled \
+		'v["lost"]["throttled_s"] > 0.2 and v["cpu_accounted"] < 0.95 and 0.95 <= v["cpu_accounted"] + v["lost"]["throttled_s"] / v["duration_s"] <= 1.05'
+	# Afterwards the rate is the requested one.
+	record after -F 4000 --no-inline -- "$PROGRAMS/crowd" 0.5
+	check throttled-over json after 'v["lost"]["throttled_s"] == 0 and v["cpu_accounted"] > 0.9'
+else
+	skip throttled "$percent cannot be set here"
 fi
 
 # Samples have a clock that is not set.

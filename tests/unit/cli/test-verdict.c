@@ -77,7 +77,8 @@ static void test_losses(void **state)
 	summary.account.skipped[SKIP_PARK_FULL] = 1234;
 	text = written(verdict_print);
 	assert_non_null(strstr(text, "  lost     at least 2 in the kernel's rings, throttled for "
-				     "1.25 s; 1,234 skipped ("));
+				     "1.25 s: the kernel allows fewer samples (hint: a lower "
+				     "-F); 1,234 skipped ("));
 	assert_non_null(strstr(text, "  late     for 1,234 of these samples the files of new "));
 	free(text);
 	summary.account.skipped[SKIP_PARK_FULL] = 0;
@@ -152,6 +153,8 @@ static void test_none(void **state)
 /* Processes that end before their first sample; callchains without frame pointers. */
 static void test_hints(void **state)
 {
+	char *text;
+
 	(void)state;
 	summary.account = (struct account){
 		.emitted = 20, .whole = 5, .frames = 30, .failed[UW_NO_UNWIND_INFO] = 15};
@@ -171,6 +174,12 @@ static void test_hints(void **state)
 		"  lost     0 in the kernel's rings\n"
 		"  cost     7.0 us CPU a sample, 0.25 s in all, 28.5 MiB at most\n"
 		"  file     a\"b.pftrace, 120 KiB (6144 bytes a sample)\n");
+	/* It has another reason. */
+	summary.account.throttled_ns = 1;
+	text = written(verdict_print);
+	assert_null(strstr(text, "  short "));
+	free(text);
+	summary.account.throttled_ns = 0;
 	summary.used_s = 0;
 }
 
