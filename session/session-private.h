@@ -22,9 +22,13 @@ enum {
 	SESSION_PARK_BYTES = 16 << 20,
 	SESSION_COPY_BYTES = 16 << 20,
 	SESSION_PROCESSES = 4096,
-	SESSION_FILES = 8,		   /* one descriptor in eight may be kept by an image */
-	SESSION_CACHE_IDLE_S = 5,	   /* a module that was used since stays */
-	SESSION_MEMORY_KB = 256 << 10,	   /* own memory without rings; the session ends above it */
+	SESSION_FILES = 8,	  /* one descriptor in eight may be kept by an image */
+	SESSION_CACHE_IDLE_S = 5, /* a module that was used since stays */
+#ifdef __SANITIZE_THREAD__
+	SESSION_MEMORY_KB = 4 << 20, /* with shadow memory, several times our own */
+#else
+	SESSION_MEMORY_KB = 256 << 10, /* own memory without rings; the session ends above it */
+#endif
 	SESSION_MACHINE_NEEDS = 128 << 20, /* all of perfwind, in a memory cgroup */
 	SESSION_TASKS_NEED = 48 << 20,
 	SESSION_ENDED = 512, /* processes that have ended and are remembered for a second */
