@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "base/prefault.h"
+#include "base/unshared.h"
 
 enum {
 	POPULATE_WRITE = 23, /* MADV_POPULATE_WRITE, 5.14 */
@@ -25,6 +26,7 @@ void prefault_one_heap(void)
 	(void)mallopt(M_MMAP_THRESHOLD, LARGE);
 	(void)mallopt(M_TRIM_THRESHOLD, KEPT);
 #endif
+	unshared_from(LARGE);
 }
 
 /* A line of /proc/self/maps: private and writable memory of the heap or of a file, or the end of a stack (of any anonymous memory:

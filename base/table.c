@@ -5,11 +5,20 @@
 
 #include "base/error.h"
 #include "base/table.h"
+#include "base/unshared.h"
+
+static void free_slots(struct table *t)
+{
+	if (t->unshared)
+		unshared_free(t->slots, t->n_slots * sizeof(*t->slots));
+	else
+		free(t->slots);
+}
 
 void table_deinit(struct table *t)
 {
-	free(t->slots);
-	*t = (struct table){0};
+	free_slots(t);
+	*t = (struct table){.unshared = t->unshared};
 }
 
 void table_clear(struct table *t)
@@ -45,16 +54,18 @@ bool table_get(const struct table *t, uint64_t key, uint64_t *ret_value)
 static int table_grow(struct table *t)
 {
 	struct table bigger = {.n_slots = t->n_slots ? t->n_slots * 2 : 16,
-			       .seed = t->n_slots ? t->seed : hash_seed()};
+			       .seed = t->n_slots ? t->seed : hash_seed(),
+			       .unshared = t->unshared};
 
-	bigger.slots = calloc(bigger.n_slots, sizeof(*bigger.slots));
+	bigger.slots = t->unshared ? unshared_new(bigger.n_slots * sizeof(*bigger.slots))
+				   : calloc(bigger.n_slots, sizeof(*bigger.slots));
 	if (!bigger.slots)
 		return fail(-ENOMEM);
 	table_for_each (t, slot) {
 		*table_slot_of(&bigger, slot->key) = *slot;
 		bigger.n_used++;
 	}
-	free(t->slots);
+	free_slots(t);
 	*t = bigger;
 	return 0;
 }

@@ -20,6 +20,7 @@ struct table {
 	struct table_slot *slots;
 	size_t n_slots, n_used;
 	uint64_t seed;
+	bool unshared; /* large slots as in unshared.h; the owner's, before the first entry */
 };
 
 /* Largest number of bytes an entry: half of the slots were just added and the old ones still exist.

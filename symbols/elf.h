@@ -7,6 +7,7 @@
 
 #include <elf.h>
 
+#include "base/unshared.h"
 #include "symbols/image.h"
 
 enum {
@@ -63,7 +64,10 @@ int uw_elf_load_vaddr(const struct uw_elf *elf, uint64_t vaddr, uint64_t len, ui
 		      struct uw_section *ret_section);
 static inline void uw_section_deinit(struct uw_section *section)
 {
-	free(section->data);
+	if (section->unshared)
+		unshared_free(section->data, section->size);
+	else
+		free(section->data);
 	*section = (struct uw_section){0};
 }
 

@@ -607,7 +607,7 @@ static int make_header(const struct vm_cfi *cfi, struct uw_section *ret_header)
 		number = (int32_t)(cfi->base + cfi->fdes[i].offset - vaddr);
 		packer_put(&p, &number, sizeof(number));
 	}
-	*ret_header = (struct uw_section){p.data, size, vaddr};
+	*ret_header = (struct uw_section){.data = p.data, .size = size, .vaddr = vaddr};
 	return 0;
 }
 
@@ -622,7 +622,8 @@ int vm_cfi_finish(struct vm_cfi *cfi, struct uw_section sections[3])
 	r = make_header(cfi, &sections[0]);
 	if (r < 0)
 		return trace(r);
-	sections[1] = (struct uw_section){cfi->frames.data, cfi->frames.len, cfi->base};
+	sections[1] = (struct uw_section){
+		.data = cfi->frames.data, .size = cfi->frames.len, .vaddr = cfi->base};
 	cfi->frames.data = NULL;
 	return 0;
 }

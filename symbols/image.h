@@ -8,6 +8,7 @@ struct uw_section {
 	uint8_t *data; /* our copy; NULL: not there */
 	size_t size;
 	uint64_t vaddr;
+	bool unshared; /* `data` is of base/unshared.h */
 };
 
 struct uw_segment { /* PT_LOAD */

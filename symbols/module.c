@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/unshared.h"
 #include "symbols/elf.h"
 #include "symbols/hotspot.h"
 #include "symbols/interpreter.h"
@@ -825,10 +826,10 @@ static int unpack_section(struct cursor *from, struct uw_section *ret_section)
 
 	if (from->bad)
 		return fail(-EBADMSG);
-	*ret_section = (struct uw_section){.size = len, .vaddr = vaddr};
+	*ret_section = (struct uw_section){.size = len, .vaddr = vaddr, .unshared = true};
 	if (!len)
 		return 0;
-	ret_section->data = malloc(len);
+	ret_section->data = unshared_new(len);
 	if (!ret_section->data)
 		return fail(-ENOMEM);
 	memcpy(ret_section->data, data, len);

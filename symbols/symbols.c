@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/unshared.h"
 #include "symbols/elf.h"
 #include "symbols/module.h"
 #include "symbols/parts.h"
@@ -43,14 +44,27 @@ enum frame_kind jit_kind_of_name(const char *name, size_t len)
 	return FRAME_NATIVE;
 }
 
+/* ---- memory ---- */
+
+/* One more than @n, so that none is no error. */
+static void *copy_new(size_t n, size_t size)
+{
+	return unshared_new((n + 1) * size);
+}
+
+static void copy_free(void *data, size_t n, size_t size)
+{
+	unshared_free(data, (n + 1) * size);
+}
+
 static struct jit_index *jit_index_free(struct jit_index *index)
 {
 	if (!index)
 		return NULL;
-	free(index->codes);
+	copy_free(index->codes, index->n, sizeof(*index->codes));
 	free(index->reach);
-	free(index->lines);
-	free(index->pool);
+	copy_free(index->lines, index->n_lines, sizeof(*index->lines));
+	copy_free(index->pool, index->pool_len, 1);
 	free(index);
 	return NULL;
 }
@@ -95,7 +109,7 @@ static int make_reach(struct jit_index *index)
 
 static int copy(const void *from, size_t n, size_t size, void **ret_copy)
 {
-	void *to = reallocarray(NULL, n + 1, size);
+	void *to = copy_new(n, size);
 
 	if (!to)
 		return fail(-ENOMEM);
@@ -108,19 +122,20 @@ static int copy(const void *from, size_t n, size_t size, void **ret_copy)
 static int jit_index_new(const struct jit_index *from, struct jit_index **ret_index)
 {
 	_cleanup_(index_freep) struct jit_index *index = calloc(1, sizeof(*index));
-	int r = index ? 0 : fail(-ENOMEM);
+	int r;
 
-	if (r >= 0)
-		r = copy(from->codes, from->n, sizeof(*from->codes), (void **)&index->codes);
+	if (!index)
+		return fail(-ENOMEM);
+	index->n = from->n;
+	index->n_lines = from->n_lines;
+	index->pool_len = from->pool_len;
+	r = copy(from->codes, from->n, sizeof(*from->codes), (void **)&index->codes);
 	if (r >= 0)
 		r = copy(from->lines, from->n_lines, sizeof(*from->lines), (void **)&index->lines);
 	if (r >= 0)
 		r = copy(from->pool, from->pool_len, 1, (void **)&index->pool);
 	if (r < 0)
 		return trace(r);
-	index->n = from->n;
-	index->n_lines = from->n_lines;
-	index->pool_len = from->pool_len;
 	index->until = from->until;
 	if (index->n)
 		qsort(index->codes, index->n, sizeof(*index->codes), by_start);
@@ -308,10 +323,10 @@ struct uw_symbols *uw_symbols_free(struct uw_symbols *symbols)
 {
 	if (!symbols)
 		return NULL;
-	free(symbols->entries);
+	copy_free(symbols->entries, symbols->n, sizeof(*symbols->entries));
 	free(symbols->marks);
-	free(symbols->pool);
-	free(symbols->ranges);
+	copy_free(symbols->pool, symbols->pool_len, 1);
+	copy_free(symbols->ranges, symbols->n_ranges, sizeof(*symbols->ranges));
 	(void)jit_index_free(symbols->index);
 	free(symbols);
 	return NULL;
@@ -691,9 +706,12 @@ static int copy_ranges(const struct uw_layout *layout, struct uw_symbols *symbol
 {
 	if (!layout)
 		return 0;
-	symbols->ranges = calloc(layout->n_segments + 1, sizeof(*symbols->ranges));
+	for (size_t i = 0; i < layout->n_segments; i++)
+		symbols->n_ranges += layout->segments[i].exec;
+	symbols->ranges = copy_new(symbols->n_ranges, sizeof(*symbols->ranges));
 	if (!symbols->ranges)
 		return fail(-ENOMEM);
+	symbols->n_ranges = 0;
 	for (size_t i = 0; i < layout->n_segments; i++) {
 		const struct uw_segment *s = &layout->segments[i];
 
@@ -717,19 +735,20 @@ static int pack(struct uw_symbols_builder *b, struct uw_symbols **ret_symbols)
 		return trace(r);
 	for (size_t i = 0; i < b->n; i++)
 		len += b->entries[i].len + 1u;
-	symbols->entries = malloc((b->n + 1) * sizeof(*symbols->entries));
-	symbols->pool = malloc(len + 1);
+	symbols->n = b->n;
+	symbols->pool_len = len;
+	symbols->entries = copy_new(b->n, sizeof(*symbols->entries));
+	symbols->pool = copy_new(len, 1);
 	if (!symbols->entries || !symbols->pool)
 		return fail(-ENOMEM);
-	for (size_t i = 0; i < b->n; i++) {
+	for (size_t i = 0, at = 0; i < b->n; i++) {
 		const struct uw_symbol_entry *e = &b->entries[i];
 
 		if (i + AHEAD < b->n)
 			__builtin_prefetch(b->pool + b->entries[i + AHEAD].name);
-		symbols->entries[symbols->n++] =
-			(struct entry){e->start, e->size, (uint32_t)symbols->pool_len};
-		memcpy(symbols->pool + symbols->pool_len, b->pool + e->name, e->len + 1u);
-		symbols->pool_len += e->len + 1u;
+		symbols->entries[i] = (struct entry){e->start, e->size, (uint32_t)at};
+		memcpy(symbols->pool + at, b->pool + e->name, e->len + 1u);
+		at += e->len + 1u;
 	}
 	symbols->full = b->full;
 	r = make_marks(symbols);

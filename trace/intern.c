@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/unshared.h"
 #include "protos/trace.fields.h"
 #include "protos/wire.h"
 #include "trace/intern.h"
@@ -40,8 +41,8 @@ void intern_deinit(struct intern *in)
 	}
 	free(in->mappings);
 	table_deinit(&in->mapping_of_hash);
-	free(in->frames);
-	free(in->frame_slots);
+	unshared_free(in->frames, in->room_frames * sizeof(*in->frames));
+	unshared_free(in->frame_slots, in->n_frame_slots * sizeof(*in->frame_slots));
 	free(in->names_written.written);
 	free(in->paths_written.written);
 	free(in->build_ids_written.written);
@@ -199,22 +200,24 @@ static int frames_grow(struct intern *in)
 {
 	size_t n_slots = in->n_frame_slots ? in->n_frame_slots * 2 : FIRST_SLOTS;
 	struct intern_frame *frames;
-	uint32_t *slots, *old = in->frame_slots;
+	uint32_t *slots = unshared_new(n_slots * sizeof(*slots));
 
-	frames = reallocarray(in->frames, n_slots / 2, sizeof(*frames));
-	if (!frames)
-		return fail(-ENOMEM);
-	in->frames = frames;
-	slots = calloc(n_slots, sizeof(*slots));
 	if (!slots)
 		return fail(-ENOMEM);
+	frames = unshared_resize(in->frames, in->room_frames * sizeof(*frames),
+				 n_slots / 2 * sizeof(*frames));
+	if (!frames) {
+		unshared_free(slots, n_slots * sizeof(*slots));
+		return fail(-ENOMEM);
+	}
+	unshared_free(in->frame_slots, in->n_frame_slots * sizeof(*slots));
+	in->frames = frames;
 	in->frame_slots = slots;
 	in->n_frame_slots = n_slots;
 	in->room_frames = n_slots / 2;
 	for (size_t i = 0; i < in->n_frames; i++)
 		*frame_slot(in, frames[i].mapping, frames[i].rel_pc, frames[i].name) =
 			(uint32_t)i + 1;
-	free(old);
 	return 0;
 }
 
@@ -467,9 +470,9 @@ void intern_forget_frames(struct intern *in)
 	stacks_free(&in->stacks);
 	in->first_frame += (uint32_t)in->n_frames;
 	in->frame_generation++;
-	free(in->frames);
+	unshared_free(in->frames, in->room_frames * sizeof(*in->frames));
 	in->frames = NULL;
-	free(in->frame_slots);
+	unshared_free(in->frame_slots, in->n_frame_slots * sizeof(*in->frame_slots));
 	in->frame_slots = NULL;
 	in->n_frames = in->room_frames = in->n_frame_slots = 0;
 	free(in->names_written.written);

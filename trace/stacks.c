@@ -4,15 +4,16 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/unshared.h"
 #include "trace/stacks.h"
 
 enum { FIRST_SLOTS = 4096 };
 
 void stacks_deinit(struct stacks *s)
 {
-	free(s->slots);
-	free(s->entries);
-	free(s->words);
+	unshared_free(s->slots, s->n_slots * sizeof(*s->slots));
+	unshared_free(s->entries, s->room_entries * sizeof(*s->entries));
+	unshared_free(s->words, s->room_words * sizeof(*s->words));
 	*s = (struct stacks){0};
 }
 
@@ -56,7 +57,7 @@ static struct stacks_slot *slot_of(const struct stacks *s, uint64_t hash, const 
 static int grow_slots(struct stacks *s)
 {
 	size_t n_slots = s->n_slots ? s->n_slots * 2 : FIRST_SLOTS;
-	struct stacks_slot *slots = calloc(n_slots, sizeof(*slots));
+	struct stacks_slot *slots = unshared_new(n_slots * sizeof(*slots));
 
 	if (!slots)
 		return fail(-ENOMEM);
@@ -68,7 +69,7 @@ static int grow_slots(struct stacks *s)
 			i = (i + 1) & (n_slots - 1);
 		slots[i] = (struct stacks_slot){(uint32_t)(hash >> 32), (uint32_t)e + 1};
 	}
-	free(s->slots);
+	unshared_free(s->slots, s->n_slots * sizeof(*s->slots));
 	s->slots = slots;
 	s->n_slots = n_slots;
 	return 0;
@@ -83,7 +84,8 @@ static int make_room(struct stacks *s, size_t n)
 	if (s->n_entries == s->room_entries) {
 		size_t room = s->room_entries ? s->room_entries * 2 : FIRST_SLOTS / 2;
 
-		more = reallocarray(s->entries, room, sizeof(*s->entries));
+		more = unshared_resize(s->entries, s->room_entries * sizeof(*s->entries),
+				       room * sizeof(*s->entries));
 		if (!more)
 			return fail(-ENOMEM);
 		s->entries = more;
@@ -92,7 +94,8 @@ static int make_room(struct stacks *s, size_t n)
 	if (s->n_words + n > s->room_words) {
 		size_t room = round_up_power_of_two(s->n_words + n + 16 * FIRST_SLOTS);
 
-		more = reallocarray(s->words, room, sizeof(*s->words));
+		more = unshared_resize(s->words, s->room_words * sizeof(*s->words),
+				       room * sizeof(*s->words));
 		if (!more)
 			return fail(-ENOMEM);
 		s->words = more;

@@ -44,7 +44,9 @@
 
 enum {
 	MAX_STACK_BYTES = 16 << 20,
-	MAX_FRAME_BYTES = 16 << 20,
+	MAX_FRAME_BYTES =
+		8
+		<< 20, /* about 250,000; emit keeps another 16 to 30 MiB for these (its tables double) */
 	MAX_SYMBOL_BYTES = 4 << 20,
 };
 

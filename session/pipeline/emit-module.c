@@ -20,6 +20,7 @@ struct emit_module *emit_module_new(struct uw_module *module, const struct sampl
 	if (!m)
 		return NULL;
 	m->module = uw_module_ref(module);
+	m->frames.unshared = true;
 	m->pid = info->pid;
 	m->owner = info->process ? info->process->owner : PROCFS_NO_OWNER;
 	if (!info->process)

@@ -23,6 +23,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "base/unshared.h"
 #include "session/pipeline/emit-private.h"
 #include "session/pipeline/jit-epochs.h"
 #include "session/pipeline/jit-hint.h"
@@ -107,6 +108,9 @@ static void forget_ids(struct emit *em)
 	memset(em->cache, 0, CACHE_SLOTS * sizeof(*em->cache));
 	memset(em->named, 0, NAMED_SLOTS * sizeof(*em->named)); /* names, module indices */
 	settle_unsymbolized(em);
+	unshared_free(em->unsymbolized, em->unsymbolized_room * sizeof(*em->unsymbolized));
+	em->unsymbolized = NULL;
+	em->unsymbolized_room = 0;
 	forget_recent(em);
 	em->has_unknown_mapping = false;
 	for (size_t i = 0; i < em->n_modules; i++) {
@@ -251,7 +255,8 @@ static int unsymbolized_push(struct emit *em, const struct emit_module *m, uint3
 	if (em->n_unsymbolized == em->unsymbolized_room) {
 		size_t room = em->unsymbolized_room ? em->unsymbolized_room * 2 : 256;
 		struct unsymbolized_frame *more =
-			reallocarray(em->unsymbolized, room, sizeof(*more));
+			unshared_resize(em->unsymbolized, em->unsymbolized_room * sizeof(*more),
+					room * sizeof(*more));
 
 		if (!more)
 			return fail(-ENOMEM);
@@ -951,7 +956,7 @@ struct emit *emit_free(struct emit *em)
 		emit_module_free(em->modules[i]);
 	free(em->modules);
 	table_deinit(&em->by_serial);
-	free(em->unsymbolized);
+	unshared_free(em->unsymbolized, em->unsymbolized_room * sizeof(*em->unsymbolized));
 	free(em->recent);
 	table_deinit(&em->announcer.incarnations);
 	free(em->cache);
