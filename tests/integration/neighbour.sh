@@ -6,11 +6,15 @@ need_perf
 command -v perf >/dev/null || { echo "perf is not installed"; exit 77; }
 scope=$([ "$(id -u)" = 0 ] && echo -a)
 
-# Programs that start during its recording: a mapping record each.
-perf_records() {
-	perf record -q $scope -e cpu-clock -F 99 -o "$TMP/$1.perf" -- sh -c 'for i in 1 2 3 4 5 6 7 8; do /bin/true; sleep 0.02; done' \
-		>"$TMP/$1.perf.err" 2>&1 && perf report --stdio -i "$TMP/$1.perf" >"$TMP/$1.report" 2>>"$TMP/$1.perf.err"
-}
+# Programs that start during its recording: a mapping record each.  The kernel serves events that were opened later first, so the
+# session is opened before perf's events and (later) after them; the programs then wait for a file.
+some_programs='until [ -e "$0" ]; do sleep 0.02; done; for i in 1 2 3 4 5 6 7 8; do /bin/true; sleep 0.02; done'
+perf_record() { perf record -q $scope -e cpu-clock -F 99 -o "$TMP/$1.perf" -- sh -c "$some_programs" "$2" >"$TMP/$1.perf.err" 2>&1; }
+perf_report() { perf report --stdio -i "$TMP/$1.perf" >"$TMP/$1.report" 2>>"$TMP/$1.perf.err" || { cat "$TMP/$1.perf.err"; false; }; }
+perf_records_once() { perf_record "$1" / && perf_report "$1"; }
+# A session that breaks perf breaks each of its recordings; a stranger that requests build ids (`perf record --buildid-mmap`) does
+# so for a while.
+perf_records() { perf_records_once "$1" || { sleep 3; perf_records_once "$1"; } || { sleep 3; perf_records_once "$1"; }; }
 
 # next_to NAME COMMAND... : with this session.
 next_to() {
@@ -23,7 +27,29 @@ next_to() {
 	check "$name" perf_records "$name"
 	kill $pid 2>/dev/null
 	wait $pid
+	check "$name-later" later "$name" "$@"
 }
+# later NAME COMMAND... : the session starts while perf records.
+later_once() {
+	local name=$1-later perf pid status
+	shift
+	rm -f "$TMP/$name.go"
+	perf_record "$name" "$TMP/$name.go" &
+	perf=$!
+	started $perf
+	wait_for events_of $perf
+	"$@" >"$TMP/$name.out" 2>&1 &
+	pid=$!
+	started $pid
+	wait_for events_of $pid
+	: >"$TMP/$name.go"
+	wait $perf
+	status=$?
+	kill $pid 2>/dev/null
+	wait $pid
+	[ $status = 0 ] && perf_report "$name"
+}
+later() { later_once "$@" || { sleep 3; later_once "$@"; } || { sleep 3; later_once "$@"; }; }
 events_of() {
 	ls -l "/proc/$1/fd" 2>/dev/null | grep -q 'anon_inode:\[perf_event\]'
 }
