@@ -18,7 +18,7 @@ struct park {
 int park_init(struct park *park, size_t bytes);
 void park_deinit(struct park *park);
 /* NULL: no room.  Of the last quarter an @owner gets only what leaves as much free as it then holds: it cannot fill the park, and
- * another owner finds room.  PARK_ANY: no such bound. */
+ * another owner finds room.  PARK_ANY: no bound. */
 #define PARK_ANY UINT64_MAX
 void *park_alloc(struct park *park, uint64_t owner, size_t len);
 /* Would @len bytes leave a quarter of the park free, and as much as the owner then holds? */
