@@ -114,7 +114,7 @@ static void choose_waits(struct record_args *args, struct perf_spec *ret_spec)
 		.config = args->wall ? PERF_COUNT_SW_CPU_CLOCK : PERF_COUNT_SW_DUMMY,
 		.weight = PERF_WEIGHT_TIME,
 		.counter = COUNTER_CPU_CLOCK,
-		.exclude_kernel = args->user_only,
+		.code = FRAMES_ALL,
 	};
 	(void)snprintf(ret_spec->name, sizeof(ret_spec->name), "%s",
 		       args->wall ? "wall-clock" : "off-cpu");
@@ -152,8 +152,7 @@ static void set_waits(const struct record_args *args, struct session_options *op
 static int check_modes(const struct record_args *args, const struct perf_spec *spec, char *error,
 		       size_t size)
 {
-	if (!(args->user_only && spec->exclude_user) &&
-	    !(args->kernel_only && spec->exclude_kernel))
+	if (record_code(args) & spec->code)
 		return 0;
 	(void)snprintf(error, size, "%s and %s together leave nothing to sample", spec->name,
 		       args->user_only ? "--user-only" : "--kernel-only");
@@ -512,9 +511,8 @@ static struct session_options session_options_of(struct record *rec)
 		.period = args->period,
 		.frequency = args->frequency,
 		.stack_bytes = args->stack_bytes,
-		.frames = FRAMES_ALL,
-		.user_only = args->user_only,
-		.kernel_only = args->kernel_only,
+		.frames = args->kernel_only ? FRAMES_KERNEL : FRAMES_ALL,
+		.code = record_code(args),
 		.idle = args->idle,
 		.native_frames = args->native_frames,
 		.clock = record_clock(args),

@@ -60,7 +60,7 @@ struct stat_state {
 	size_t n_rows;
 	struct stat_count *counts;
 	struct sums *sums; /* of each count, and of the elapsed time behind them */
-	bool user_only[COUNTERS_EVENTS];
+	bool kernel_refused[COUNTERS_EVENTS];
 	bool printed;
 	double user_s, system_s;
 };
@@ -260,7 +260,7 @@ static void take_counts(struct stat_state *st)
 		st->sums[i].squares += count->value * count->value;
 	}
 	for (size_t i = 0; i < st->events.n; i++)
-		st->user_only[i] = counters_user_only(st->counters, i);
+		st->kernel_refused[i] = counters_kernel_refused(st->counters, i);
 }
 
 /* The standard error of the mean of @n values, in percent of the mean; -1: there is one value. */
@@ -290,7 +290,7 @@ static void print_table(struct stat_state *st, double at_s, double elapsed_s)
 	struct stat_table table = {
 		.specs = st->events.specs,
 		.n_events = st->events.n,
-		.user_only = st->user_only,
+		.kernel_refused = st->kernel_refused,
 		.rows = st->rows,
 		.n_rows = st->targets.n_rows,
 		.at_s = at_s,

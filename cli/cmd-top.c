@@ -271,7 +271,7 @@ static int open_session(struct top *top)
 		.n_specs = top->n_specs,
 		.frequency = args->frequency,
 		.frames = FRAMES_ALL,
-		.user_only = args->user_only,
+		.code = args->user_only ? FRAMES_USER : FRAMES_ALL,
 		.clock = CLOCK_MONOTONIC,
 		.proc_root = "",
 		.note = top->note,

@@ -58,7 +58,7 @@ static void look_at_rings(struct doctor_facts *f)
 			   .type = PERF_TYPE_SOFTWARE,
 			   .config = PERF_COUNT_SW_CPU_CLOCK,
 			   .weight = PERF_WEIGHT_TIME,
-			   .exclude_kernel = true},
+			   .code = FRAMES_USER},
 		.frequency = min_u64(999, f->max_rate),
 		.stack_bytes = STACK_BYTES,
 		.clock = CLOCK_MONOTONIC,

@@ -13,8 +13,8 @@ static void fill_request(struct record_ask *a)
 	Pb__ControlRequest *q = &a->request;
 
 	q->has_version = q->has_machine = q->has_children = q->has_frequency = q->has_period =
-		q->has_stack_bytes = q->has_user_only = q->has_kernel_only = q->has_idle =
-			q->has_clock = q->has_engine = q->has_command = q->has_max_cpu_ppm = true;
+		q->has_stack_bytes = q->has_code = q->has_idle = q->has_clock = q->has_engine =
+			q->has_command = q->has_max_cpu_ppm = true;
 	q->version = CONTROL_VERSION;
 	q->machine = args->all;
 	q->command = a->pid != 0 && !args->stop_watch;
@@ -26,8 +26,7 @@ static void fill_request(struct record_ask *a)
 	q->frequency = args->frequency;
 	q->period = args->period;
 	q->stack_bytes = args->stack_bytes;
-	q->user_only = args->user_only;
-	q->kernel_only = args->kernel_only;
+	q->code = record_code(args);
 	q->idle = args->idle;
 	q->clock = (uint32_t)record_clock(args);
 	q->cpus = (char *)(uintptr_t)args->cpus;

@@ -711,6 +711,11 @@ int record_args_check(struct record_args *args, bool command)
 	return 0;
 }
 
+unsigned record_code(const struct record_args *args)
+{
+	return args->user_only ? FRAMES_USER : args->kernel_only ? FRAMES_KERNEL : FRAMES_ALL;
+}
+
 int record_clock(const struct record_args *args)
 {
 	return clock_ids[args->clock];

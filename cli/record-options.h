@@ -42,5 +42,7 @@ int record_args_check(struct record_args *args, bool command);
 /* The option that only a recording by the user's own privileges has (a daemon hands out no raw records, and affects no other
  * user's); NULL: none. */
 const char *record_args_alone(const struct record_args *args);
+/* FRAMES_*: where samples are taken. */
+unsigned record_code(const struct record_args *args);
 /* CLOCK_* */
 int record_clock(const struct record_args *args);

@@ -86,7 +86,7 @@ const char *stat_event_name(const struct stat_table *t, size_t event, char to[16
 	const char *name = t->specs[event].name;
 
 	(void)snprintf(to, 160, "%s%s", name,
-		       !t->user_only[event]			? ""
+		       !t->kernel_refused[event]		? ""
 		       : strchr(name, ':') || strchr(name, '/') ? "u"
 								: ":u");
 	return to;

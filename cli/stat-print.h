@@ -19,7 +19,7 @@ struct stat_row {
 struct stat_table {
 	const struct perf_spec *specs;
 	size_t n_events;
-	const bool *user_only; /* of each event: the kernel's part was refused */
+	const bool *kernel_refused; /* of each event */
 	struct stat_row *rows;
 	size_t n_rows;
 	double at_s;		 /* end of the interval since the start; < 0: no intervals */

@@ -682,7 +682,7 @@ static void fill_request(struct top_asked *a, Pb__ControlRequest *q)
 {
 	const struct top_args *args = a->view->args;
 
-	q->has_version = q->has_machine = q->has_children = q->has_frequency = q->has_user_only =
+	q->has_version = q->has_machine = q->has_children = q->has_frequency = q->has_code =
 		q->has_clock = q->has_command = q->has_kernel_needed = true;
 	q->version = CONTROL_VERSION;
 	q->machine = args->all;
@@ -692,7 +692,7 @@ static void fill_request(struct top_asked *a, Pb__ControlRequest *q)
 	q->children = args->children || q->command;
 	q->event = (char *)(uintptr_t)args->event;
 	q->frequency = args->frequency;
-	q->user_only = args->user_only;
+	q->code = args->user_only ? FRAMES_USER : FRAMES_ALL;
 	q->clock = CLOCK_MONOTONIC;
 }
 

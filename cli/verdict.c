@@ -140,7 +140,7 @@ static void print_losses(const struct session_summary *s, FILE *out)
 /* The period of a task's timer begins with the task. */
 static void print_short_lived(const struct session_summary *s, FILE *out)
 {
-	if (s->used_s > SHORT_S && !s->user_only && s->cpu_accounted >= 0 &&
+	if (s->used_s > SHORT_S && s->code & FRAMES_KERNEL && s->cpu_accounted >= 0 &&
 	    s->cpu_accounted < SHORT_SEEN && !lost_samples(s) && !s->account.throttled_ns &&
 	    account_skipped(&s->account) == s->account.skipped[SKIP_DOUBLE] && !s->account.waits)
 		fprintf(out,
@@ -164,10 +164,10 @@ static void print_accounted(const struct session_summary *s, FILE *out)
 	if (s->cpu_accounted < 0 || (s->account.emitted && s->account.emitted < ENOUGH))
 		return;
 	fprintf(out, "  seen     %.1f %% of the CPU time used", 100 * s->cpu_accounted);
-	if (s->user_only && s->cpu_accounted < 0.95 &&
+	if (!(s->code & FRAMES_KERNEL) && s->cpu_accounted < 0.95 &&
 	    (s->account.skipped[SKIP_NOT_IN_SCOPE] || s->account.skipped[SKIP_NOT_ALLOWED]))
 		fprintf(out, "; the rest was in the kernel or in processes out of scope");
-	else if (s->user_only && s->cpu_accounted < 0.95)
+	else if (!(s->code & FRAMES_KERNEL) && s->cpu_accounted < 0.95)
 		fprintf(out, "; the rest was in the kernel, which was not sampled");
 	fprintf(out, "\n");
 }

@@ -107,9 +107,7 @@ static int set_stacks(struct perf_config_job *job)
 		o->frames = 0;
 		return 0;
 	}
-	o->frames = FRAMES_USER;
-	if (m->kernel_frames || (c && c->kernel_frames))
-		o->frames |= FRAMES_KERNEL;
+	o->frames = m->kernel_frames || (c && c->kernel_frames) ? FRAMES_ALL : FRAMES_USER;
 	switch (c && c->has_user_frames ? (int)c->user_frames : 0) {
 	case PB__PERF_EVENT_CONFIG__UNWIND_MODE__UNWIND_UNKNOWN:
 	case PB__PERF_EVENT_CONFIG__UNWIND_MODE__UNWIND_DWARF:
@@ -285,6 +283,7 @@ static int set_raw(struct perf_config_job *job, const struct event *e, struct pe
 		.config = raw->config,
 		.config1 = raw->config1,
 		.config2 = raw->config2,
+		.code = FRAMES_ALL,
 		.counter = -1,
 	};
 	if (raw->has_type && raw->pmu_name)
@@ -318,20 +317,16 @@ static int set_counter(struct perf_config_job *job, const struct event *e, struc
 /* What is counted; no modifier that is known: everything. */
 static void set_modifiers(const struct event *e, struct perf_spec *spec)
 {
-	bool user = false, kernel = false, hv = false;
+	unsigned code = 0;
 
 	for (size_t i = 0; i < e->n_modifiers; i++) {
-		user |= e->modifiers[i] ==
-			PB__PERF_EVENTS__EVENT_MODIFIER__EVENT_MODIFIER_COUNT_USERSPACE;
-		kernel |= e->modifiers[i] ==
-			  PB__PERF_EVENTS__EVENT_MODIFIER__EVENT_MODIFIER_COUNT_KERNEL;
-		hv |= e->modifiers[i] ==
-		      PB__PERF_EVENTS__EVENT_MODIFIER__EVENT_MODIFIER_COUNT_HYPERVISOR;
+		if (e->modifiers[i] >=
+			    PB__PERF_EVENTS__EVENT_MODIFIER__EVENT_MODIFIER_COUNT_USERSPACE &&
+		    e->modifiers[i] <=
+			    PB__PERF_EVENTS__EVENT_MODIFIER__EVENT_MODIFIER_COUNT_HYPERVISOR)
+			code |= 1u << (e->modifiers[i] - 1); /* frames.h */
 	}
-	spec->exclude_user = spec->exclude_kernel = spec->exclude_hv = user || kernel || hv;
-	spec->exclude_user &= !user;
-	spec->exclude_kernel &= !kernel;
-	spec->exclude_hv &= !hv;
+	spec->code = code ? code : FRAMES_ALL;
 }
 
 static int set_event(struct perf_config_job *job, const struct event *e)
@@ -568,6 +563,7 @@ int perf_config_new(const struct perf_config_env *env, const Pb__PerfEventConfig
 	if (r >= 0) {
 		c->message = config ? config : &none;
 		c->options.machine = true;
+		c->options.code = FRAMES_ALL;
 		c->options.idle = true; /* all of the machine's samples */
 		c->options.features = env->features;
 		c->options.proc_root = env->root;

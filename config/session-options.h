@@ -37,7 +37,9 @@ struct session_options {
 	bool wakers; /* ... with it: the stack of the task that ended a wait is shown with that of the wait */
 	uint64_t period, frequency;
 	uint32_t stack_bytes; /* 0: chosen (tasks: 65,528; machine: adapted from 16 KiB) */
-	bool user_only, kernel_only, idle;
+	unsigned
+		code; /* FRAMES_*: samples are taken there, as far as specs[0] counts there; 0: nowhere */
+	bool idle;
 	bool native_frames; /* Python: frames of the evaluation loop are kept */
 	int clock;
 	const uint32_t *cpus; /* NULL: all online */
@@ -59,8 +61,7 @@ struct session_options {
 	/* ---- as a data source of a tracing service ---- */
 	/* The service writes clock snapshots, system info, uuid and the sequence id. */
 	bool producer;
-	/* FRAMES_*: frames in the stacks (user_only and kernel_only leave out whole samples).  0:
-	 * counters only.  Without kernel frames, kernel threads are out of scope. */
+	/* FRAMES_*: frames in the stacks.  0: counters only.  Without kernel frames, kernel threads are out of scope. */
 	unsigned frames;
 	/* Inlined calls and source lines are looked up by a producer too: dearer than all the rest,
 	 * and what a service's readers do afterwards. */

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "import/import-private.h"
 #include "import/import.h"
+#include "perf/attr.h"
 #include "session/statistics.h"
 
 /* Given as the folder of /proc: has no entries, so no process of today is read. */
@@ -170,7 +171,7 @@ static int make_reader(struct import *im)
 {
 	const struct reader_options options = {
 		.idle = im->options.idle,
-		.frames = FRAMES_USER | FRAMES_KERNEL,
+		.frames = FRAMES_ALL,
 		.by_callchain = im->kind != IMPORT_STACKS,
 		.chains_unchecked = im->kind != IMPORT_CHAINS,
 		.arch = im->arch,
@@ -209,7 +210,7 @@ static int choose_event(struct import *im, char *error, size_t error_size)
 	im->kind = kind_of(im);
 	(void)snprintf(result->event, sizeof(result->event), "%s", im->event->name);
 	choose_interval(im);
-	result->summary.user_only = im->event->attr.exclude_kernel;
+	result->summary.code = attr_code(&im->event->attr);
 	im->engine_kind = im->kind != IMPORT_STACKS   ? UW_ENGINE_FP
 			  : im->options.engine_chosen ? im->options.engine
 						      : UW_ENGINE_NATIVE;
@@ -247,9 +248,7 @@ static struct writer_event writer_event_of(const struct perfdata_event *event)
 		.raw_config = attr->config,
 		.raw_config1 = attr->config1,
 		.raw_config2 = attr->config2,
-		.exclude_user = attr->exclude_user,
-		.exclude_kernel = attr->exclude_kernel,
-		.exclude_hv = attr->exclude_hv,
+		.modifiers = attr_code(attr) == FRAMES_ALL ? 0 : attr_code(attr),
 	};
 
 	for (int32_t i = 0; i < MAX_COUNTERS && w.counter < 0; i++) {

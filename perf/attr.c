@@ -9,6 +9,19 @@ enum { SWITCH_STACK_BYTES = 16384 };
 
 enum { WATCH_PERIOD_NS = 1000000 };
 
+static void set_code(unsigned code, struct perf_event_attr *attr)
+{
+	attr->exclude_user = !(code & FRAMES_USER);
+	attr->exclude_kernel = !(code & FRAMES_KERNEL);
+	attr->exclude_hv = !(code & FRAMES_HYPERVISOR);
+}
+
+unsigned attr_code(const struct perf_event_attr *attr)
+{
+	return (attr->exclude_user ? 0 : FRAMES_USER) | (attr->exclude_kernel ? 0 : FRAMES_KERNEL) |
+	       (attr->exclude_hv ? 0 : FRAMES_HYPERVISOR);
+}
+
 static void set_spec(const struct perf_spec *spec, struct perf_event_attr *attr)
 {
 	attr->type = spec->type;
@@ -16,9 +29,7 @@ static void set_spec(const struct perf_spec *spec, struct perf_event_attr *attr)
 	/* the probe PMUs take a pointer to the text here, read during perf_event_open() */
 	attr->config1 = spec->probe_path ? (uint64_t)(uintptr_t)spec->probe_path : spec->config1;
 	attr->config2 = spec->config2;
-	attr->exclude_user = spec->exclude_user;
-	attr->exclude_kernel = spec->exclude_kernel;
-	attr->exclude_hv = spec->exclude_hv;
+	set_code(spec->code, attr);
 }
 
 /* What all have in common: begins disabled, on the session's clock, follows forks as asked. */
@@ -47,13 +58,13 @@ static uint64_t read_format(const struct perf_options *options)
 
 static void set_callchain(const struct perf_options *options, struct perf_event_attr *attr)
 {
-	bool kernel = options->callchain & FRAMES_KERNEL && !attr->exclude_kernel;
+	unsigned frames = options->callchain & (options->leader.code | FRAMES_USER);
 
-	if (!kernel && !(options->callchain & FRAMES_USER) && !options->chain_field)
+	if (!frames && !options->chain_field)
 		return;
 	attr->sample_type |= PERF_SAMPLE_CALLCHAIN;
-	attr->exclude_callchain_kernel = !kernel;
-	attr->exclude_callchain_user = !(options->callchain & FRAMES_USER);
+	attr->exclude_callchain_kernel = !(frames & FRAMES_KERNEL);
+	attr->exclude_callchain_user = !(frames & FRAMES_USER);
 }
 
 void attr_leader(const struct perf_options *options, uint32_t stack_bytes,
@@ -115,8 +126,7 @@ static void set_dummy(struct perf_event_attr *attr)
 {
 	attr->type = PERF_TYPE_SOFTWARE;
 	attr->config = PERF_COUNT_SW_DUMMY;
-	attr->exclude_kernel = 1; /* no effect on a dummy, and needs no privilege */
-	attr->exclude_hv = 1;
+	set_code(FRAMES_USER, attr); /* no effect on a dummy, and needs no privilege */
 }
 
 void attr_sideband(const struct perf_options *options, struct perf_event_attr *ret_attr)
@@ -149,7 +159,7 @@ void attr_sideband(const struct perf_options *options, struct perf_event_attr *r
 }
 
 /* The samples lie in the leader's ring, so they have the same fields.  The event fires in the task that
- * leaves, in the kernel: exclude_kernel would leave none. */
+ * leaves, in the kernel: without kernel code there would be none. */
 void attr_switch(const struct perf_options *options, uint64_t period,
 		 struct perf_event_attr *ret_attr)
 {
@@ -157,7 +167,7 @@ void attr_switch(const struct perf_options *options, uint64_t period,
 	ret_attr->type = PERF_TYPE_SOFTWARE;
 	ret_attr->config = PERF_COUNT_SW_CONTEXT_SWITCHES;
 	ret_attr->config1 = ret_attr->config2 = 0;
-	ret_attr->exclude_user = ret_attr->exclude_kernel = ret_attr->exclude_hv = 0;
+	set_code(FRAMES_ALL, ret_attr);
 	ret_attr->precise_ip = 0;
 	ret_attr->freq = 0;
 	ret_attr->sample_period = period;
@@ -194,8 +204,7 @@ void attr_watch(const struct perf_options *options, struct perf_event_attr *ret_
 	attr.enable_on_exec = 0;
 	attr.type = PERF_TYPE_SOFTWARE;
 	attr.config = PERF_COUNT_SW_TASK_CLOCK;
-	attr.exclude_kernel = options->leader.exclude_kernel;
-	attr.exclude_hv = attr.exclude_kernel;
+	set_code(options->leader.code & FRAMES_KERNEL ? FRAMES_ALL : FRAMES_USER, &attr);
 	attr.sample_period = WATCH_PERIOD_NS;
 	attr.wakeup_events = 1;
 	attr.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
@@ -218,7 +227,7 @@ void attr_anchor(const struct perf_options *options, uint32_t watermark,
 	*ret_attr = attr;
 }
 
-/* exclude_kernel does not change the count of task-clock, which is the whole CPU time either way
+/* The code does not change the count of task-clock, which is the whole CPU time either way
  * (tested on 6.18), and it can be opened without privileges. */
 void attr_task_clock(const struct perf_options *options, struct perf_event_attr *ret_attr)
 {
@@ -227,8 +236,7 @@ void attr_task_clock(const struct perf_options *options, struct perf_event_attr 
 	set_common(options, &attr);
 	attr.type = PERF_TYPE_SOFTWARE;
 	attr.config = PERF_COUNT_SW_TASK_CLOCK;
-	attr.exclude_kernel = 1;
-	attr.exclude_hv = 1;
+	set_code(FRAMES_USER, &attr);
 	*ret_attr = attr;
 }
 

@@ -34,4 +34,7 @@ void attr_task_clock(const struct perf_options *options, struct perf_event_attr 
 /* Counts alone: value, time enabled and time running in a read.  The caller sets what depends on the target. */
 void attr_counter(const struct perf_spec *spec, struct perf_event_attr *ret_attr);
 
+/* FRAMES_*: where the event counts. */
+unsigned attr_code(const struct perf_event_attr *attr);
+
 void attr_layout(const struct perf_event_attr *attr, struct record_layout *ret_layout);

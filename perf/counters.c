@@ -31,7 +31,7 @@ struct counters {
 	struct event {
 		size_t n_open, n_refused; /* targets */
 		int error;		  /* of the first refusal */
-		bool user_only;
+		bool kernel_refused;
 		char why[256];
 	} events[COUNTERS_EVENTS];
 };
@@ -115,7 +115,7 @@ static int open_fd(struct counters *c, const struct counters_target *target, siz
 	attr.inherit = c->options.inherit;
 	attr.disabled = group_fd < 0; /* goes with its leader */
 	attr.enable_on_exec = group_fd < 0 && c->options.enable_on_exec;
-	attr.exclude_kernel |= c->events[event].user_only;
+	attr.exclude_kernel |= c->events[event].kernel_refused;
 	return perf_event_open(&attr, target->cgroup_fd >= 0 ? target->cgroup_fd : target->tid,
 			       target->cpu, group_fd,
 			       target->cgroup_fd >= 0 ? PERF_FLAG_PID_CGROUP : 0);
@@ -124,7 +124,7 @@ static int open_fd(struct counters *c, const struct counters_target *target, siz
 /* Does user code alone have a count of its own?  Switches happen in the kernel: without it they count 0. */
 static bool has_user_part(const struct perf_spec *spec)
 {
-	return !spec->exclude_kernel && !spec->exclude_user &&
+	return spec->code & FRAMES_KERNEL && spec->code & FRAMES_USER &&
 	       (spec->type != PERF_TYPE_SOFTWARE ||
 		(spec->config != PERF_COUNT_SW_CONTEXT_SWITCHES &&
 		 spec->config != PERF_COUNT_SW_CPU_MIGRATIONS));
@@ -143,11 +143,11 @@ static int open_event(struct counters *c, const struct counters_target *target, 
 		return 0;
 	}
 	fd = open_fd(c, target, event, leader != event ? of_target[leader].fd : -1);
-	if ((fd == -EACCES || fd == -EPERM) && !e->user_only &&
+	if ((fd == -EACCES || fd == -EPERM) && !e->kernel_refused &&
 	    has_user_part(&c->options.specs[event])) {
-		e->user_only = true;
+		e->kernel_refused = true;
 		fd = open_fd(c, target, event, leader != event ? of_target[leader].fd : -1);
-		e->user_only = fd >= 0;
+		e->kernel_refused = fd >= 0;
 	}
 	if (fd == -ESRCH || (fd == -ENODEV && target->cpu >= 0))
 		return COUNTERS_GONE;
@@ -208,9 +208,9 @@ const char *counters_why(const struct counters *c, size_t event, size_t *ret_ref
 	return *ret_refused ? c->events[event].why : NULL;
 }
 
-bool counters_user_only(const struct counters *c, size_t event)
+bool counters_kernel_refused(const struct counters *c, size_t event)
 {
-	return c->events[event].user_only;
+	return c->events[event].kernel_refused;
 }
 
 int counters_enable(struct counters *c)

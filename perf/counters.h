@@ -55,7 +55,7 @@ bool counters_any(const struct counters *counters);
 /* Why an event was refused for *ret_refused targets, a line for the user; NULL: for none. */
 const char *counters_why(const struct counters *counters, size_t event, size_t *ret_refused);
 /* Does it count user code only, as the kernel's part was refused? */
-bool counters_user_only(const struct counters *counters, size_t event);
+bool counters_kernel_refused(const struct counters *counters, size_t event);
 int counters_enable(struct counters *counters);
 /* Reads all.  From then on counters_value() has what was counted between this read and the read before it, or the
  * start. */

@@ -258,7 +258,7 @@ static enum perf_gate explain_permission(const struct gate_case *refused, char *
 		return gate_result(&text, "", error, size,
 				   closed ? PERF_GATE_PARANOID : PERF_GATE_MODULE);
 	}
-	if (!spec->exclude_kernel && paranoid > 1) {
+	if (spec->code & FRAMES_KERNEL && paranoid > 1) {
 		(void)snprintf(before, sizeof(before), "'%s' happens in the kernel: ", spec->name);
 		text = gate_text(GATE_KERNEL, paranoid, 0);
 		return gate_result(&text, before, error, size, PERF_GATE_PARANOID);

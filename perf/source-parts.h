@@ -105,12 +105,12 @@ struct perf_source {
 	bool wakings_wide; /* tasks: wake-ups are events of CPUs, in the first task's groups */
 	size_t n_watches;  /* open, of all tasks */
 	bool unwatched;	   /* a task has none */
-	size_t n_turns[FDS - FD_SOON]; /* open, of all tasks */
-	bool no_turn[FDS - FD_SOON];   /* a task has none */
-	uint32_t turns_used;	       /* bits: have ever been enabled */
-	size_t n_settling;	       /* CPUs */
-	bool settled;		       /* the ladder has been walked: layouts are fixed */
-	bool user_only, enabled, held; /* held: no sampling */
+	size_t n_turns[FDS - FD_SOON];	    /* open, of all tasks */
+	bool no_turn[FDS - FD_SOON];	    /* a task has none */
+	uint32_t turns_used;		    /* bits: have ever been enabled */
+	size_t n_settling;		    /* CPUs */
+	bool settled;			    /* the ladder has been walked: layouts are fixed */
+	bool kernel_refused, enabled, held; /* held: no sampling */
 	uint64_t ring_bytes, sideband_bytes;
 	const struct perf_spec *failed; /* the event that the last open stumbled over */
 	bool failed_filter;		/* it opened, but its filter was refused */

@@ -342,7 +342,8 @@ static void source_task_deinit(struct perf_source *source, struct source_task *t
 /* Without the kernel nothing would be left of these. */
 static bool is_in_kernel(const struct perf_spec *spec)
 {
-	if (spec->exclude_user || spec->tracepoint[0] || spec->type == PERF_TYPE_TRACEPOINT)
+	if (!(spec->code & FRAMES_USER) || spec->tracepoint[0] ||
+	    spec->type == PERF_TYPE_TRACEPOINT)
 		return true;
 	return spec->type == PERF_TYPE_SOFTWARE &&
 	       (spec->config == PERF_COUNT_SW_CONTEXT_SWITCHES ||
@@ -354,18 +355,15 @@ static bool step_to_user(struct perf_source *source)
 {
 	struct perf_options *options = &source->options;
 
-	if (source->settled || source->user_only || is_in_kernel(&options->leader))
+	if (source->settled || source->kernel_refused || is_in_kernel(&options->leader))
 		return false;
-	if (!source->failed || source->failed->exclude_kernel)
+	if (!source->failed || !(source->failed->code & FRAMES_KERNEL))
 		return false;
-	source->user_only = true;
-	options->leader.exclude_kernel = true;
-	options->leader.exclude_hv = true;
-	for (size_t i = 0; i < options->n_followers; i++) {
-		options->followers[i].exclude_kernel = true;
-		options->followers[i].exclude_hv = true;
-	}
-	options->callchain &= ~(unsigned)FRAMES_KERNEL;
+	source->kernel_refused = true;
+	options->leader.code &= FRAMES_USER;
+	for (size_t i = 0; i < options->n_followers; i++)
+		options->followers[i].code &= FRAMES_USER;
+	options->callchain &= FRAMES_USER;
 	return true;
 }
 
@@ -394,15 +392,15 @@ static void note_kernel(const struct perf_source *source)
 }
 
 static void note_steps(const struct perf_source *source, uint8_t precise_before,
-		       bool user_only_before)
+		       bool refused_before)
 {
 	const char *name = source->options.leader.name;
 	const char *modifiers = strpbrk(name, ":/");
 
-	if (source->user_only && !user_only_before)
+	if (source->kernel_refused && !refused_before)
 		note_kernel(source);
 	for (size_t i = 0;
-	     source->user_only && !user_only_before && i < source->options.n_followers; i++)
+	     source->kernel_refused && !refused_before && i < source->options.n_followers; i++)
 		if (is_in_kernel(&source->options.followers[i]))
 			source_note(source, NULL, "'%s' happens in the kernel: it will count 0",
 				    source->options.followers[i].name);
@@ -419,7 +417,7 @@ static int open_by_ladder(struct perf_source *source, pid_t tid, size_t cpu_inde
 			  struct source_group *group, const struct source_answer *answer)
 {
 	struct perf_options before = source->options;
-	bool user_only = source->user_only;
+	bool kernel_refused = source->kernel_refused;
 	int r;
 
 	source->failed_filter = false;
@@ -428,13 +426,13 @@ static int open_by_ladder(struct perf_source *source, pid_t tid, size_t cpu_inde
 				      group);
 	} while (r < 0 && step_down(source, r));
 	if (r >= 0) {
-		note_steps(source, before.leader.precise_ip, user_only);
+		note_steps(source, before.leader.precise_ip, kernel_refused);
 		return 0;
 	}
 	if (r != -ENODEV && r != -ENOENT && r != -ESRCH)
 		(void)source_explain(source, r, tid, answer);
 	source->options = before;
-	source->user_only = user_only;
+	source->kernel_refused = kernel_refused;
 	return r;
 }
 
@@ -903,9 +901,9 @@ const struct perf_ring *perf_source_ring(const struct perf_source *source, size_
 	return index < source->n_rings ? &source->rings[index].ring : NULL;
 }
 
-bool perf_source_user_only(const struct perf_source *source)
+bool perf_source_kernel_refused(const struct perf_source *source)
 {
-	return source->user_only;
+	return source->kernel_refused;
 }
 
 const struct perf_options *perf_source_options(const struct perf_source *source)

@@ -159,8 +159,8 @@ struct perf_ring {
 struct merge *perf_source_merge(struct perf_source *source);
 size_t perf_source_n_rings(const struct perf_source *source);
 const struct perf_ring *perf_source_ring(const struct perf_source *source, size_t index);
-/* Did the kernel part have to go (exclude_kernel forced)? */
-bool perf_source_user_only(const struct perf_source *source);
+/* Was kernel code refused, and left out of each event's code? */
+bool perf_source_kernel_refused(const struct perf_source *source);
 const struct perf_options *
 perf_source_options(const struct perf_source *source); /* as opened, after the ladder */
 

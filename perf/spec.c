@@ -92,16 +92,16 @@ static bool spec_looks_like_modifiers(const char *text)
 static int spec_modifiers(struct spec_parser *parser, const char *event, const char *modifiers,
 			  struct perf_spec *spec)
 {
-	bool user = false, kernel = false, hv = false;
+	unsigned code = 0;
 	uint8_t precise = 0;
 
 	for (const char *p = modifiers; *p; p++) {
 		if (*p == 'u')
-			user = true;
+			code |= FRAMES_USER;
 		else if (*p == 'k')
-			kernel = true;
+			code |= FRAMES_KERNEL;
 		else if (*p == 'h')
-			hv = true;
+			code |= FRAMES_HYPERVISOR;
 		else if (*p == 'P')
 			precise = 3;
 		else if (*p == 'p' && precise < 3)
@@ -112,11 +112,8 @@ static int spec_modifiers(struct spec_parser *parser, const char *event, const c
 					  "h and p, pp, ppp)",
 					  event, modifiers);
 	}
-	if (user || kernel || hv) {
-		spec->exclude_user = !user;
-		spec->exclude_kernel = !kernel;
-		spec->exclude_hv = !hv;
-	}
+	if (code)
+		spec->code = code;
 	if (precise)
 		spec->precise_ip = precise;
 	return 0;
@@ -849,7 +846,7 @@ static int parse_slashed(struct spec_parser *parser, const char *whole, char *it
 static int parse_item(struct spec_parser *parser, const char *text, size_t len,
 		      struct perf_spec *ret_spec)
 {
-	_cleanup_(perf_spec_deinit) struct perf_spec spec = {.counter = -1};
+	_cleanup_(perf_spec_deinit) struct perf_spec spec = {.code = FRAMES_ALL, .counter = -1};
 	char item[SPEC_PATH_MAX], whole[SPEC_PATH_MAX];
 	int r;
 
@@ -931,7 +928,7 @@ int perf_spec_parse(const struct perf_spec_env *env, const char *text, struct pe
 
 int perf_spec_of_counter(int32_t counter, struct perf_spec *ret_spec)
 {
-	struct perf_spec spec = {.counter = -1};
+	struct perf_spec spec = {.code = FRAMES_ALL, .counter = -1};
 
 	if (!spec_names_find_counter(counter, &spec))
 		return fail(-EINVAL);
@@ -961,7 +958,7 @@ int perf_spec_of_tracepoint(const struct perf_spec_env *env, const char *name,
 			    struct perf_spec *ret_spec, char *error, size_t error_size)
 {
 	struct spec_parser parser = parser_of(env, error, error_size);
-	struct perf_spec spec = {.counter = -1};
+	struct perf_spec spec = {.code = FRAMES_ALL, .counter = -1};
 	/* a slash counts before a colon: a name may hold the other */
 	const char *cut = strchr(name, '/') ? strchr(name, '/') : strchr(name, ':');
 	char group[sizeof(spec.tracepoint)];

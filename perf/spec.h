@@ -2,6 +2,7 @@
  * Thread: main.  Names: perf-list(1); /sys/bus/event_source/devices; tracefs. */
 #pragma once
 
+#include "perf/frames.h"
 #include "perf/uapi.h"
 
 enum perf_weight {
@@ -15,7 +16,7 @@ struct perf_spec {
 	bool unnamed;	/* the user gave none: the trace leaves it to its readers */
 	uint32_t type;
 	uint64_t config, config1, config2;
-	bool exclude_user, exclude_kernel, exclude_hv;
+	unsigned code;	    /* FRAMES_*: it counts there; 0: nowhere */
 	uint8_t precise_ip; /* the highest to try; the kernel's refusal lowers it */
 	enum perf_weight weight;
 	char *filter; /* tracepoints; owned; NULL: none */

@@ -131,7 +131,7 @@ void session_budget_make_up(struct session *s)
 
 	/* Without the kernel's part the time in it is in no sample, at any rate. */
 	if (!s->options.max_cpu_ppm || !b->rate || s->state != SESSION_RUNNING ||
-	    session_user_only(s) || !perf_source_options(s->source)->tasks ||
+	    !(session_code(s) & FRAMES_KERNEL) || !perf_source_options(s->source)->tasks ||
 	    s->options.specs[0].weight != PERF_WEIGHT_TIME || b->clock == s->counts.task_clock_ns)
 		return;
 	b->clock = s->counts.task_clock_ns;

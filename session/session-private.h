@@ -248,11 +248,10 @@ static inline void session_note_line(void *arg, const char *line)
 	session_limit(arg, NULL, line);
 }
 
-/* Are kernel frames missing, by request or for lack of permission? */
-static inline bool session_user_only(const struct session *session)
+/* FRAMES_*: the code in which samples are taken, as requested and permitted. */
+static inline unsigned session_code(const struct session *session)
 {
-	return perf_source_user_only(session->source) || session->options.user_only ||
-	       session->options.specs[0].exclude_kernel;
+	return perf_source_options(session->source)->leader.code;
 }
 
 /* No sample stays in a ring for longer. */
@@ -270,7 +269,7 @@ static inline unsigned session_frames(const struct session *session)
 {
 	const struct session_options *so = &session->options;
 
-	return so->kernel_only || so->poll_ms ? so->frames & FRAMES_KERNEL : so->frames;
+	return so->poll_ms ? so->frames & FRAMES_KERNEL : so->frames;
 }
 
 /* Are the rings still read? */

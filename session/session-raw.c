@@ -26,7 +26,7 @@ static int write_kernel_mapping(struct session *s)
 {
 	static const char name[] = "[kernel.kallsyms]_text";
 	_cleanup_(fd_closep) int fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
-	uint64_t start = fd < 0 || session_user_only(s) ? 0 : kernel_text_start(fd);
+	uint64_t start = fd < 0 || !(session_code(s) & FRAMES_KERNEL) ? 0 : kernel_text_start(fd);
 
 	if (!start)
 		return 0;

@@ -112,7 +112,7 @@ void session_open_kernel_names(struct session *s)
 {
 	struct session_shared *shared = s->options.shared;
 
-	if (session_user_only(s) || !(s->options.frames & FRAMES_KERNEL) || s->options.poll_ms)
+	if (!(session_code(s) & s->options.frames & FRAMES_KERNEL) || s->options.poll_ms)
 		return;
 	if (!shared) {
 		(void)open_names(s, &s->kernel_names);

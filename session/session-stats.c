@@ -212,7 +212,7 @@ static double accounted(const struct session *s, const struct perf_counts *count
 	enum perf_weight weight = s->options.specs[0].weight;
 	double used = 0;
 
-	if (weight == PERF_WEIGHT_CYCLES && !session_user_only(s) && !s->stood_in)
+	if (weight == PERF_WEIGHT_CYCLES && session_code(s) & FRAMES_KERNEL && !s->stood_in)
 		used = (double)counts->count - (double)s->account.idle_weight;
 	else if (weight == PERF_WEIGHT_TIME && !s->options.machine && !s->stood_in)
 		used = (double)counts->task_clock_ns;
@@ -276,7 +276,7 @@ int session_summary(struct session *s, struct session_summary *ret)
 				       session_helpers_cpu_ns(s)) /
 			      1e9,
 		.self_peak_rss_kb = (uint64_t)ru.ru_maxrss,
-		.user_only = session_user_only(s),
+		.code = session_code(s),
 		.bytes = s->sink->bytes,
 		.notes = (const char *const *)s->notes,
 		.n_notes = s->n_notes,

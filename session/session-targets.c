@@ -80,7 +80,7 @@ static unsigned callchain_of(const struct session *s)
 {
 	unsigned frames = session_frames(s);
 
-	if (s->options.user_only || s->options.poll_ms)
+	if (!(s->options.code & FRAMES_KERNEL) || s->options.poll_ms)
 		frames &= FRAMES_USER;
 	if (s->options.engine != UW_ENGINE_FP)
 		frames &= FRAMES_KERNEL;
@@ -142,8 +142,7 @@ static void perf_options_of(struct session *s, struct perf_options *o, bool task
 		.note = session_limit,
 		.note_arg = s,
 	};
-	o->leader.exclude_kernel |= so->user_only;
-	o->leader.exclude_user |= so->kernel_only;
+	o->leader.code &= so->code;
 	for (size_t i = 0; i < o->n_followers; i++)
 		o->followers[i] = so->specs[i + 1];
 }
@@ -165,7 +164,7 @@ static void log_choices(const struct session *s)
 	log_verbose("event: %s, %s %lu, of %s on %zu CPUs; %s; clock %s", o->leader.name,
 		    o->frequency ? "Hz" : "one each", o->frequency ? o->frequency : o->period,
 		    o->tasks ? "threads" : "whole CPUs", o->n_cpus,
-		    o->leader.exclude_kernel ? "user code only" : "user and kernel code",
+		    o->leader.code & FRAMES_KERNEL ? "user and kernel code" : "user code only",
 		    clock_name(o->clock));
 	if (o->stack_bytes)
 		log_verbose("stacks: %zu registers and %u bytes of each; unwound by %s",

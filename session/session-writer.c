@@ -14,9 +14,7 @@ static void writer_event_of(const struct perf_spec *spec, struct writer_event *e
 		.raw_config = spec->config,
 		.raw_config1 = spec->config1,
 		.raw_config2 = spec->config2,
-		.exclude_user = spec->exclude_user,
-		.exclude_kernel = spec->exclude_kernel,
-		.exclude_hv = spec->exclude_hv,
+		.modifiers = spec->code == FRAMES_ALL ? 0 : spec->code,
 	};
 }
 

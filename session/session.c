@@ -674,7 +674,7 @@ int session_error(const struct session *s, const char **ret_why)
 
 bool session_kernel_refused(const struct session *s)
 {
-	return perf_source_user_only(s->source) && !s->options.user_only;
+	return perf_source_kernel_refused(s->source) && s->options.code & FRAMES_KERNEL;
 }
 
 uint64_t session_in_flight(const struct session *s)

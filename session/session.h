@@ -89,7 +89,7 @@ struct session_summary {
 	double used_s; /* > 0: CPU time of the targets, a nanosecond at least; 0: not known, or the machine's */
 	double self_cpu_s, self_us_per_sample;
 	uint64_t self_peak_rss_kb;
-	bool user_only;
+	unsigned code; /* FRAMES_*: in which samples were taken */
 	uint64_t bytes;
 	const char *const *notes; /* borrowed */
 	size_t n_notes;

@@ -323,17 +323,9 @@ static void fill_event(const struct writer_event *e, struct event_messages *m)
 	m->raw.config1 = e->raw_config1;
 	m->raw.config2 = e->raw_config2;
 	m->n_modifiers = 0;
-	if (!e->exclude_user && !e->exclude_kernel && !e->exclude_hv)
-		return;
-	if (!e->exclude_user)
-		m->modifiers[m->n_modifiers++] =
-			PB__PERF_EVENTS__EVENT_MODIFIER__EVENT_MODIFIER_COUNT_USERSPACE;
-	if (!e->exclude_kernel)
-		m->modifiers[m->n_modifiers++] =
-			PB__PERF_EVENTS__EVENT_MODIFIER__EVENT_MODIFIER_COUNT_KERNEL;
-	if (!e->exclude_hv)
-		m->modifiers[m->n_modifiers++] =
-			PB__PERF_EVENTS__EVENT_MODIFIER__EVENT_MODIFIER_COUNT_HYPERVISOR;
+	for (unsigned i = 0; i < ARRAY_SIZE(m->modifiers); i++)
+		if (e->modifiers >> i & 1)
+			m->modifiers[m->n_modifiers++] = (Pb__PerfEvents__EventModifier)(i + 1);
 }
 
 static void fill_timebase(const struct writer_options *o, struct event_messages *m,

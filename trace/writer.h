@@ -24,7 +24,7 @@ struct writer_event {
 	const char *filter;	/* of the tracepoint, or NULL */
 	uint32_t raw_type;	/* when neither counter nor tracepoint */
 	uint64_t raw_config, raw_config1, raw_config2;
-	bool exclude_user, exclude_kernel, exclude_hv;
+	unsigned modifiers; /* bit N: EventModifier N + 1; 0: it counts everywhere */
 };
 /* A recording that was made before: times are of its own clock, written as CLOCK_BOOTTIME,
  * and nothing is read from the machine that writes. */

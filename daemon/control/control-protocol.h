@@ -24,7 +24,7 @@
 #define CONTROL_SOCKET "/run/perfwind/control.sock"
 
 enum {
-	CONTROL_VERSION = 3,
+	CONTROL_VERSION = 4,
 	CONTROL_REQUEST_MAX = 128 << 10, /* bytes of a client's message */
 	CONTROL_REPLY_MAX = 1 << 20,	 /* and of the daemon's */
 	CONTROL_PACKET_MAX = 64 << 20,	 /* one in the stream */

@@ -33,7 +33,7 @@ int control_summary_send(struct control_stream *stream, enum control_type type,
 	SET(&m, self_cpu_s, s->self_cpu_s);
 	SET(&m, self_us_per_sample, s->self_us_per_sample);
 	SET(&m, self_peak_rss_kb, s->self_peak_rss_kb);
-	SET(&m, user_only, s->user_only);
+	SET(&m, code, s->code);
 	SET(&m, lost_samples, s->counts.lost_samples);
 	SET(&m, lost_sideband, s->counts.lost_sideband);
 	SET(&m, lost_exact, s->counts.lost_exact);
@@ -83,7 +83,7 @@ void control_summary_read(const Pb__ControlSummary *m, struct session_summary *s
 		.self_cpu_s = m->self_cpu_s,
 		.self_us_per_sample = m->self_us_per_sample,
 		.self_peak_rss_kb = m->self_peak_rss_kb,
-		.user_only = m->user_only,
+		.code = m->code,
 		.counts = {.lost_samples = m->lost_samples,
 			   .lost_sideband = m->lost_sideband,
 			   .lost_exact = m->lost_exact},

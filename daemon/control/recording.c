@@ -223,7 +223,7 @@ static void limit_session(struct recording *rec, struct session_options *so)
 		return;
 	/* The kernel's own rule for a user: user code of the user's processes.  Events of whole CPUs would
 	 * interrupt the processes of all others, at the rate that this user chooses. */
-	so->user_only = true;
+	so->code &= FRAMES_USER;
 	so->frames &= FRAMES_USER;
 	so->tasks_only = true;
 	so->ignore_open_failure = false;
@@ -249,7 +249,7 @@ static int check_numbers(const Pb__ControlRequest *q, char *error, size_t size)
 	if (q->command && q->n_pids != 1)
 		return denied(error, size, "a command is one process");
 	if (!clock || q->engine >= UW_ENGINE_COUNT || q->stack_bytes > 65528 ||
-	    q->stack_bytes % 8 || (q->user_only && q->kernel_only))
+	    q->stack_bytes % 8 || !q->code || q->code & ~(uint32_t)FRAMES_ALL)
 		return denied(error, size, "an option has an invalid value");
 	for (size_t i = 0; i < q->n_pids; i++)
 		if (!q->pids[i] || q->pids[i] > INT32_MAX)
@@ -276,8 +276,7 @@ static int choose_event(struct recording *rec, const char **ret_note, char *erro
 	for (size_t i = 0; i < rec->n_specs; i++)
 		if (!policy_event(rec->scope, "all-groups", &rec->specs[i], error, size))
 			return fail(-EPERM);
-	if ((q->user_only && rec->specs[0].exclude_user) ||
-	    (q->kernel_only && rec->specs[0].exclude_kernel))
+	if (!(q->code & rec->specs[0].code))
 		return denied(error, size, "the event and the options exclude all samples");
 	if (!q->filter || !*q->filter)
 		return 0;
@@ -374,9 +373,8 @@ static int open_session(struct recording *rec, char *error, size_t size)
 		.period = q->period,
 		.frequency = q->frequency,
 		.stack_bytes = q->stack_bytes,
-		.frames = FRAMES_ALL,
-		.user_only = q->user_only,
-		.kernel_only = q->kernel_only,
+		.frames = q->code & FRAMES_USER ? FRAMES_ALL : FRAMES_KERNEL,
+		.code = q->code,
 		.idle = q->idle,
 		.clock = (int)q->clock,
 		.engine = (enum uw_engine_kind)q->engine,
@@ -392,7 +390,7 @@ static int open_session(struct recording *rec, char *error, size_t size)
 	if (q->cpus && *q->cpus && perf_parse_cpu_list(q->cpus, &rec->cpus, &so.n_cpus) < 0)
 		return denied(error, size, "'%.64s' is not a list of CPUs", q->cpus);
 	so.cpus = rec->cpus;
-	if (rec->scope != POLICY_ALL && q->kernel_only)
+	if (rec->scope != POLICY_ALL && !(q->code & FRAMES_USER))
 		return denied_kernel(error, size);
 	limit_session(rec, &so);
 	/* A quarter for packets that wait, the rest for rings. */
@@ -442,7 +440,8 @@ static int check_source(void *recording, struct session_options *so, char *error
 	for (size_t i = 0; i < so->n_specs; i++)
 		if (so->specs[i].type >= PERF_TYPE_MAX)
 			return denied(error, size, "the daemon opens no PMU by its number");
-	if (rec->scope != POLICY_ALL && (so->poll_ms || so->realtime || so->specs[0].exclude_user))
+	if (rec->scope != POLICY_ALL &&
+	    (so->poll_ms || so->realtime || !(so->specs[0].code & FRAMES_USER)))
 		return denied(error, size,
 			      "you may not have counters of whole CPUs, kernel code or real-time "
 			      "priority: see all-groups in /etc/perfwind.conf");

@@ -364,7 +364,7 @@ bool policy_event(enum policy_scope scope, const char *key, const struct perf_sp
 			       spec->name, key);
 		return false;
 	}
-	if (spec->exclude_user) {
+	if (!(spec->code & FRAMES_USER)) {
 		(void)snprintf(error, size,
 			       "you may not record kernel code: see %s in /etc/perfwind.conf", key);
 		return false;
@@ -402,8 +402,7 @@ uint64_t policy_session_rate(const struct session_options *so, uint64_t limit)
 
 uint64_t policy_stack_bytes(const struct session_options *so)
 {
-	if (so->poll_ms || !(so->frames & FRAMES_USER) || so->kernel_only ||
-	    so->engine == UW_ENGINE_FP)
+	if (so->poll_ms || !(so->frames & FRAMES_USER) || so->engine == UW_ENGINE_FP)
 		return 0;
 	return so->stack_bytes ? so->stack_bytes : ADAPT_MAX;
 }

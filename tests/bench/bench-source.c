@@ -104,6 +104,7 @@ int main(int argc, char **argv)
 		.n_specs = 1,
 		.clock = CLOCK_MONOTONIC_RAW,
 		.frames = FRAMES_ALL,
+		.code = FRAMES_ALL,
 		.engine = UW_ENGINE_NATIVE,
 		.proc_root = "",
 		.producer = true,

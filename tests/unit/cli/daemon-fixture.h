@@ -113,8 +113,8 @@ static inline void fake_deny_with_request(struct control_stream *s)
 	buffer_printf(&text, "; event %s filter %s hz %lu period %lu stack %u",
 		      q->event ? q->event : "-", q->filter ? q->filter : "-", q->frequency,
 		      q->period, q->stack_bytes);
-	buffer_printf(&text, "; user %d kernel %d idle %d clock %u cpus %s engine %u", q->user_only,
-		      q->kernel_only, q->idle, q->clock, q->cpus ? q->cpus : "-", q->engine);
+	buffer_printf(&text, "; code %u idle %d clock %u cpus %s engine %u", q->code, q->idle,
+		      q->clock, q->cpus ? q->cpus : "-", q->engine);
 	buffer_printf(&text, "; note %s needed %d", q->note ? q->note : "-", q->kernel_needed);
 	if (q->max_cpu_ppm)
 		buffer_printf(&text, "; max-cpu %u", q->max_cpu_ppm);

@@ -19,7 +19,7 @@ static void test_list(void **state)
 			 0);
 	assert_int_equal(list.n, 7);
 	assert_string_equal(list.specs[1].name, "page-faults:u");
-	assert_true(list.specs[1].exclude_kernel);
+	assert_int_equal(list.specs[1].code, FRAMES_USER);
 	assert_memory_equal(list.groups, ((uint8_t[]){0, 1, 1, 0, 2, 3, 3}), 7);
 	event_list_deinit(&list);
 	assert_int_equal(list.n, 0);

@@ -45,9 +45,9 @@ static void test_machine(void **state)
 	(void)state;
 	args.all = true;
 	assert_int_equal(open_ask(fake_deny_with_request, "no right", false), ASK_RUN_DENIED);
-	assert_string_equal(ask.run.why, "v3 machine 1 command 0 children 0 pids"
+	assert_string_equal(ask.run.why, "v4 machine 1 command 0 children 0 pids"
 					 "; event - filter - hz 999 period 0 stack 0"
-					 "; user 0 kernel 0 idle 0 clock 1 cpus - engine 0"
+					 "; code 7 idle 0 clock 1 cpus - engine 0"
 					 "; note no right needed 0");
 	assert_int_equal(stat(output, &st), -1); /* nothing came: nothing was made */
 }
@@ -72,9 +72,9 @@ static void test_all_options(void **state)
 	assert_int_equal(open_ask(fake_deny_with_request, "", true), ASK_RUN_DENIED);
 	assert_string_equal(
 		ask.run.why,
-		"v3 machine 0 command 0 children 1 pids 7 4711"
+		"v4 machine 0 command 0 children 1 pids 7 4711"
 		"; event sched:sched_switch filter prev_pid == 1 hz 0 period 5 stack 8192"
-		"; user 1 kernel 0 idle 1 clock 0 cpus 0-3,8 engine 2"
+		"; code 1 idle 1 clock 0 cpus 0-3,8 engine 2"
 		"; note  needed 1; max-cpu 5000");
 }
 
@@ -90,9 +90,9 @@ static void test_command(void **state)
 	assert_true(job.spawn.pid > 0);
 	assert_true(job.spawn.go_fd >= 0); /* held back still */
 	(void)snprintf(expected, sizeof(expected),
-		       "v3 machine 0 command 1 children 1 pids %d"
+		       "v4 machine 0 command 1 children 1 pids %d"
 		       "; event - filter - hz 999 period 0 stack 0"
-		       "; user 0 kernel 0 idle 0 clock 1 cpus - engine 0; note  needed 0",
+		       "; code 7 idle 0 clock 1 cpus - engine 0; note  needed 0",
 		       (int)job.spawn.pid);
 	assert_string_equal(ask.run.why, expected);
 }

@@ -17,7 +17,7 @@ struct session {
 
 static void open_session(struct session *s, int clock, bool compress)
 {
-	const struct writer_options options = {.leader = {.counter = 1, .exclude_kernel = true},
+	const struct writer_options options = {.leader = {.counter = 1, .modifiers = 1 | 4},
 					       .frequency = 1000,
 					       .clock = clock,
 					       .sequence_id = 2,

@@ -15,7 +15,7 @@ static const struct perf_spec specs[] = {
 	{.name = "cs", .counter = 4},
 };
 enum { N = ARRAY_SIZE(specs) };
-static const bool user_only[N] = {false, true, false, false, false, false, false};
+static const bool kernel_refused[N] = {false, true, false, false, false, false, false};
 
 static struct stat_count counts[N];
 static struct stat_row row = {.count = counts};
@@ -34,7 +34,7 @@ static struct stat_table table(void)
 	return (struct stat_table){
 		.specs = specs,
 		.n_events = N,
-		.user_only = user_only,
+		.kernel_refused = kernel_refused,
 		.rows = &row,
 		.n_rows = 1,
 		.at_s = -1,

@@ -61,9 +61,9 @@ static void test_request(void **state)
 	args.event = "page-faults";
 	assert_int_equal(ask(fake_deny_with_request, "no right", false, &out, &err), 1);
 	assert_string_equal(err, "perfwind: no right; the daemon's answer: "
-				 "v3 machine 0 command 0 children 1 pids 7"
+				 "v4 machine 0 command 0 children 1 pids 7"
 				 "; event page-faults filter - hz 99 period 0 stack 0"
-				 "; user 1 kernel 0 idle 0 clock 1 cpus - engine 0"
+				 "; code 1 idle 0 clock 1 cpus - engine 0"
 				 "; note no right needed 0\n");
 	assert_string_equal(out, "");
 	free(out);

@@ -412,9 +412,8 @@ static void test_followers(void **state)
 
 static void assert_excludes(const struct perf_spec *spec, bool user, bool kernel, bool hv)
 {
-	assert_int_equal(spec->exclude_user, user);
-	assert_int_equal(spec->exclude_kernel, kernel);
-	assert_int_equal(spec->exclude_hv, hv);
+	assert_int_equal(spec->code, (user ? 0 : FRAMES_USER) | (kernel ? 0 : FRAMES_KERNEL) |
+					     (hv ? 0 : FRAMES_HYPERVISOR));
 }
 
 static void test_modifiers(void **state)

@@ -61,6 +61,7 @@ static inline void fixture_init(struct fixture *f)
 		.name = "cpu-clock",
 		.type = PERF_TYPE_SOFTWARE,
 		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.code = FRAMES_ALL,
 		.weight = PERF_WEIGHT_TIME,
 		.counter = 1,
 	};
@@ -83,7 +84,8 @@ static inline void fixture_deinit(struct fixture *f)
 
 static inline struct perf_spec fixture_software(const char *name, uint64_t config)
 {
-	struct perf_spec spec = {.type = PERF_TYPE_SOFTWARE, .config = config, .counter = -1};
+	struct perf_spec spec = {
+		.type = PERF_TYPE_SOFTWARE, .config = config, .code = FRAMES_ALL, .counter = -1};
 
 	(void)snprintf(spec.name, sizeof(spec.name), "%s", name);
 	return spec;

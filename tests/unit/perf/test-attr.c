@@ -49,7 +49,7 @@ enum {
 enum { TIMES = 1 | 2, GROUP = 1 << 3, LOST = 1 << 4 };
 
 static const struct perf_options plain = {
-	.leader = {.type = 1, .config = 0},
+	.leader = {.type = 1, .config = 0, .code = FRAMES_ALL},
 	.frequency = 999,
 	.clock = CLOCK_MONOTONIC,
 };
@@ -107,8 +107,7 @@ static void test_event(void **state)
 				      .config = 11,
 				      .config1 = 12,
 				      .config2 = 13,
-				      .exclude_user = true,
-				      .exclude_hv = true,
+				      .code = FRAMES_KERNEL,
 				      .precise_ip = 2};
 	attr = leader_of(&o);
 	assert_int_equal(attr.type, 8);
@@ -144,7 +143,7 @@ static void test_callchain(void **state)
 {
 	static const struct {
 		unsigned callchain;
-		bool chain_field, exclude_kernel;
+		bool chain_field, user_code;
 		uint64_t type, flags;
 	} cases[] = {
 		{0, false, false, 0, 0},
@@ -164,7 +163,7 @@ static void test_callchain(void **state)
 
 		o.callchain = cases[i].callchain;
 		o.chain_field = cases[i].chain_field;
-		o.leader.exclude_kernel = cases[i].exclude_kernel;
+		o.leader.code = cases[i].user_code ? FRAMES_USER : FRAMES_ALL;
 		attr = leader_of(&o);
 		assert_int_equal(attr.sample_type & CALLCHAIN, cases[i].type);
 		assert_int_equal(perf_attr_flags(&attr) &
@@ -212,7 +211,8 @@ static void test_followers(void **state)
 
 	(void)state;
 	o.n_followers = 2;
-	o.followers[1] = (struct perf_spec){.type = 0, .config = 1, .exclude_kernel = true};
+	o.followers[1] =
+		(struct perf_spec){.type = 0, .config = 1, .code = FRAMES_USER | FRAMES_HYPERVISOR};
 	o.features.has[FEATURE_FORMAT_LOST] = true;
 	attr = leader_of(&o);
 	assert_int_equal(attr.read_format, TIMES | GROUP | LOST);
@@ -286,7 +286,7 @@ static void test_switches(void **state)
 	o.period = 1001001;
 	o.stack_bytes = 65528;
 	o.callchain = FRAMES_KERNEL;
-	o.leader.exclude_kernel = true;
+	o.leader.code = FRAMES_USER;
 	o.switches = true;
 	o.tasks = true;
 	o.enable_on_exec = true;
@@ -386,7 +386,8 @@ static void test_layout(void **state)
 /* Counts alone: no sample, no ring, and the times by which a count is scaled. */
 static void test_counter(void **state)
 {
-	const struct perf_spec spec = {.type = 4, .config = 0x1c2, .exclude_kernel = true};
+	const struct perf_spec spec = {
+		.type = 4, .config = 0x1c2, .code = FRAMES_USER | FRAMES_HYPERVISOR};
 	struct perf_event_attr attr;
 
 	(void)state;

@@ -10,10 +10,8 @@
 
 static struct perf_spec software(uint64_t config)
 {
-	struct perf_spec spec = {.type = PERF_TYPE_SOFTWARE,
-				 .config = config,
-				 .exclude_kernel = true,
-				 .counter = -1};
+	struct perf_spec spec = {
+		.type = PERF_TYPE_SOFTWARE, .config = config, .code = FRAMES_USER, .counter = -1};
 
 	(void)snprintf(spec.name, sizeof(spec.name), "software-%u", (unsigned)config);
 	return spec;
@@ -23,7 +21,7 @@ static struct perf_spec software(uint64_t config)
 static struct perf_spec absent(void)
 {
 	return (struct perf_spec){
-		.name = "absent", .type = 0x7ffffff0, .exclude_kernel = true, .counter = -1};
+		.name = "absent", .type = 0x7ffffff0, .code = FRAMES_USER, .counter = -1};
 }
 
 static const struct counters_target self = {.tid = 0, .cpu = -1, .cgroup_fd = -1};

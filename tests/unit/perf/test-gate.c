@@ -51,8 +51,8 @@ static void user_only(void)
 		fixture_software("context-switches", PERF_COUNT_SW_CONTEXT_SWITCHES);
 	CHECK(fixture_open(&f) == 0);
 	CHECK(fixture_add(&f, child.pid) == 0);
-	CHECK(perf_source_user_only(f.source));
-	CHECK(perf_source_options(f.source)->leader.exclude_kernel);
+	CHECK(perf_source_kernel_refused(f.source));
+	CHECK(perf_source_options(f.source)->leader.code == FRAMES_USER);
 	CHECK(!(perf_source_options(f.source)->callchain & FRAMES_KERNEL));
 	CHECK(!(perf_source_ring(f.source, 0)->layout.sample_type & PERF_SAMPLE_CALLCHAIN));
 	CHECK(fixture_noted(&f, "kernel not permitted (kernel.perf_event_paranoid = "));
@@ -90,7 +90,7 @@ static void refused_to_users(void)
 	CHECK(fixture_open(&f) == 0);
 	CHECK(fixture_add(&f, 1) < 0); /* another user's */
 	CHECK(f.gate == PERF_GATE_PTRACE && says(&f, "process 1 "));
-	CHECK(f.n_notes == 0 && !perf_source_user_only(f.source));
+	CHECK(f.n_notes == 0 && !perf_source_kernel_refused(f.source));
 	CHECK(fixture_add(&f, child.pid) == 0); /* the source still works */
 	CHECK(fixture_add(&f, 1) < 0 && f.gate == PERF_GATE_PTRACE);
 	fixture_deinit(&f);
@@ -108,7 +108,7 @@ static void refused_to_users(void)
 	fixture_init(&f);
 	f.options.tasks = true;
 	f.options.leader = fixture_software("cpu-clock:k", PERF_COUNT_SW_CPU_CLOCK);
-	f.options.leader.exclude_user = true;
+	f.options.leader.code = FRAMES_KERNEL;
 	CHECK(fixture_open(&f) == 0);
 	CHECK(fixture_add(&f, child.pid) < 0);
 	CHECK(f.gate == PERF_GATE_PARANOID && says(&f, "'cpu-clock:k'"));
@@ -293,6 +293,7 @@ static void test_no_such_event(void **state)
 		.name = "cycles",
 		.type = PERF_TYPE_HARDWARE,
 		.config = PERF_COUNT_HW_CPU_CYCLES,
+		.code = FRAMES_ALL,
 		.precise_ip = 3,
 	};
 	if (perf_spec_cycles() == 0) {
@@ -311,8 +312,8 @@ static void test_no_such_event(void **state)
 	f.options.leader = fixture_software("cpu-clock", PERF_COUNT_SW_CPU_CLOCK);
 	f.options.clock = CLOCK_MONOTONIC;
 	f.options.n_followers = 1;
-	f.options.followers[0] =
-		(struct perf_spec){.name = "nonsense", .type = PERF_TYPE_HARDWARE, .config = 99};
+	f.options.followers[0] = (struct perf_spec){
+		.name = "nonsense", .type = PERF_TYPE_HARDWARE, .config = 99, .code = FRAMES_ALL};
 	assert_true(fixture_open(&f) < 0);
 	assert_true(says(&f, "'nonsense'"));
 	fixture_deinit(&f);
@@ -438,7 +439,7 @@ static void test_errors(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct perf_spec spec = {.name = "it", .type = cases[i].type};
+		struct perf_spec spec = {.name = "it", .type = cases[i].type, .code = FRAMES_ALL};
 		const struct gate_case refused = {-cases[i].error, 4711, &spec, &options};
 		char error[256] = "", probe[16];
 

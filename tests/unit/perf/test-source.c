@@ -97,7 +97,7 @@ static void test_one_task(void **state)
 	}
 	assert_int_equal(f.n_exit, 1);
 	assert_int_equal(f.n_notes, 0);
-	assert_false(perf_source_user_only(f.source));
+	assert_false(perf_source_kernel_refused(f.source));
 	assert_int_equal(perf_source_set_stack_bytes(f.source, f.cpus[0], 16384), -EOPNOTSUPP);
 	fixture_deinit(&f);
 }

@@ -141,8 +141,7 @@ static void test_names(void **state)
 		assert_int_equal(specs[0].weight, wanted[i].weight);
 		assert_int_equal(specs[0].precise_ip,
 				 wanted[i].weight == PERF_WEIGHT_CYCLES ? 3 : 0);
-		assert_false(specs[0].exclude_user || specs[0].exclude_kernel ||
-			     specs[0].exclude_hv);
+		assert_int_equal(specs[0].code, FRAMES_ALL);
 		assert_string_equal(specs[0].tracepoint, "");
 	}
 }
@@ -151,24 +150,21 @@ static void test_modifiers(void **state)
 {
 	(void)state;
 	assert_int_equal(parse("cycles:u"), 0);
-	assert_false(specs[0].exclude_user);
-	assert_true(specs[0].exclude_kernel && specs[0].exclude_hv);
+	assert_int_equal(specs[0].code, FRAMES_USER);
 	assert_int_equal(specs[0].precise_ip, 3); /* not asked for: the highest */
 	assert_int_equal(parse("cycles:kp"), 0);
-	assert_true(specs[0].exclude_user && specs[0].exclude_hv);
-	assert_false(specs[0].exclude_kernel);
+	assert_int_equal(specs[0].code, FRAMES_KERNEL);
 	assert_int_equal(specs[0].precise_ip, 1);
 	assert_int_equal(parse("instructions:ppp"), 0);
 	assert_int_equal(specs[0].precise_ip, 3);
-	assert_false(specs[0].exclude_user || specs[0].exclude_kernel || specs[0].exclude_hv);
+	assert_int_equal(specs[0].code, FRAMES_ALL);
 	assert_int_equal(parse("cpu-clock:uk"), 0);
-	assert_false(specs[0].exclude_user || specs[0].exclude_kernel);
-	assert_true(specs[0].exclude_hv);
+	assert_int_equal(specs[0].code, FRAMES_USER | FRAMES_KERNEL);
 	assert_int_equal(parse("cycles:Pu"), 0);
 	assert_int_equal(specs[0].precise_ip, 3);
-	assert_true(specs[0].exclude_kernel);
+	assert_int_equal(specs[0].code, FRAMES_USER);
 	assert_int_equal(parse("r1a8:k"), 0);
-	assert_true(specs[0].exclude_user);
+	assert_int_equal(specs[0].code, FRAMES_KERNEL);
 
 	assert_int_equal(parse("cycles:x"), -EINVAL);
 	assert_says("':x'");
@@ -186,7 +182,7 @@ static void test_followers(void **state)
 	assert_int_equal(specs[1].config, 2);
 	assert_int_equal(specs[2].config, 372);
 	assert_int_equal(specs[3].config, 0x201);
-	assert_true(specs[3].exclude_user);
+	assert_int_equal(specs[3].code, FRAMES_KERNEL);
 	/* two slashes, yet two tracepoints: neither is a PMU */
 	assert_int_equal(parse("sched/sched_switch,irq/irq_handler_entry"), 0);
 	assert_int_equal(n_specs, 2);
@@ -217,9 +213,9 @@ static void test_tracepoints(void **state)
 	assert_int_equal(parse("sched/sched_wakeup:k"), 0);
 	assert_int_equal(specs[0].config, 374);
 	assert_string_equal(specs[0].tracepoint, "sched:sched_wakeup");
-	assert_true(specs[0].exclude_user);
+	assert_int_equal(specs[0].code, FRAMES_KERNEL);
 	assert_int_equal(parse("sched:sched_wakeup:u"), 0);
-	assert_true(specs[0].exclude_kernel);
+	assert_int_equal(specs[0].code, FRAMES_USER);
 
 	assert_int_equal(parse("sched:sched_swich"), -ENOENT);
 	assert_says("unknown tracepoint 'sched:sched_swich'; did you mean sched:sched_switch");
@@ -277,7 +273,7 @@ static void test_pmus(void **state)
 	assert_int_equal(specs[0].precise_ip, 2);
 	assert_int_equal(parse("cpu/offcore_rsp=0xffffffffffffffff/:u"), 0);
 	assert_true(specs[0].config1 == UINT64_MAX);
-	assert_true(specs[0].exclude_kernel);
+	assert_int_equal(specs[0].code, FRAMES_USER);
 	/* an event of the PMU, changed by a term behind it */
 	assert_int_equal(parse("cpu/topdown/"), 0);
 	assert_true(specs[0].config == 0x1002002c2ull);
@@ -320,7 +316,7 @@ static void test_kprobes(void **state)
 	assert_int_equal(parse("kretprobe:do_exit:k"), 0);
 	assert_int_equal(specs[0].config, 1);
 	assert_int_equal(specs[0].config2, 0);
-	assert_true(specs[0].exclude_user);
+	assert_int_equal(specs[0].code, FRAMES_KERNEL);
 	assert_int_equal(parse("kprobe:0xffffffff81000000"), 0);
 	assert_null(specs[0].probe_path);
 	assert_true(specs[0].config2 == 0xffffffff81000000ull);
@@ -349,7 +345,7 @@ static void test_uprobes(void **state)
 	assert_int_equal(specs[0].type, 7);
 	assert_string_equal(specs[0].probe_path, self);
 	assert_int_equal(specs[0].config2, 0x1240);
-	assert_true(specs[0].exclude_kernel);
+	assert_int_equal(specs[0].code, FRAMES_USER);
 
 	/* the file's bytes at the offset are the function's in memory */
 	(void)snprintf(text, sizeof(text), "uretprobe:%s:perfwind_spec_probe_me", self);

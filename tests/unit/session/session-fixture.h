@@ -79,6 +79,7 @@ static inline void fixture_init(struct fixture *f)
 		.name = "cpu-clock",
 		.type = PERF_TYPE_SOFTWARE,
 		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.code = FRAMES_ALL,
 		.weight = PERF_WEIGHT_TIME,
 		.counter = 1,
 	};
@@ -89,6 +90,7 @@ static inline void fixture_init(struct fixture *f)
 		.frequency = 999,
 		.clock = CLOCK_MONOTONIC,
 		.frames = FRAMES_ALL,
+		.code = FRAMES_ALL,
 		.engine = UW_ENGINE_NATIVE,
 		.proc_root = "",
 		.producer = true,

@@ -27,7 +27,7 @@ static void init(struct own *o)
 	o->group = o->f.child;
 	o->deny_from = SIZE_MAX;
 	o->f.options.tasks_only = true;
-	o->f.options.user_only = true;
+	o->f.options.code = FRAMES_USER;
 	o->f.options.frames = FRAMES_USER;
 	o->f.options.allowed = is_in_group;
 	o->f.options.allowed_arg = o;

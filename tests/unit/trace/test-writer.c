@@ -173,16 +173,15 @@ static void test_events(void **state)
 		{.counter = -1,
 		 .tracepoint = "sched:sched_switch",
 		 .name = "switches",
-		 .exclude_kernel = true},
+		 .modifiers = 1 | 4},
 		{.counter = -1, .raw_type = 8, .raw_config = 0xabc, .raw_config2 = 7},
 	};
-	const struct writer_options options = {
-		.leader = {.counter = 10, .exclude_hv = true, .exclude_kernel = true},
-		.followers = followers,
-		.n_followers = 2,
-		.period = 100000,
-		.clock = CLOCK_MONOTONIC,
-		.sequence_id = 1};
+	const struct writer_options options = {.leader = {.counter = 10, .modifiers = 1},
+					       .followers = followers,
+					       .n_followers = 2,
+					       .period = 100000,
+					       .clock = CLOCK_MONOTONIC,
+					       .sequence_id = 1};
 	const uint64_t counts[] = {1, UINT64_MAX};
 	Pb__PerfSampleDefaults *d;
 	Pb__PerfSample *sample;

@@ -107,7 +107,8 @@ static inline Pb__ControlRequest control_fixture_request(struct control_fixture 
 	Pb__ControlRequest q = PB__CONTROL_REQUEST__INIT;
 
 	pid = (uint32_t)f->child;
-	q.has_version = q.has_frequency = q.has_clock = true;
+	q.has_version = q.has_frequency = q.has_clock = q.has_code = true;
+	q.code = FRAMES_ALL;
 	q.version = CONTROL_VERSION;
 	q.pids = &pid;
 	q.n_pids = 1;

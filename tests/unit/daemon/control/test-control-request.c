@@ -56,7 +56,9 @@ static void test_numbers(void **state)
 	q.engine = UW_ENGINE_COUNT;
 	control_fixture_denied(&f, geteuid(), &q, "an invalid value");
 	q = good;
-	q.has_user_only = q.has_kernel_only = q.user_only = q.kernel_only = true;
+	q.code = 0;
+	control_fixture_denied(&f, geteuid(), &q, "an invalid value");
+	q.code = FRAMES_ALL + 1;
 	control_fixture_denied(&f, geteuid(), &q, "an invalid value");
 	q = good;
 	q.pids = zero;
@@ -96,7 +98,8 @@ static void test_others(void **state)
 	q.has_kernel_needed = q.kernel_needed = true;
 	control_fixture_denied(&f, ALICE, &q, "you may not record kernel code");
 	q.kernel_needed = false;
-	q.has_kernel_only = q.kernel_only = q.has_machine = q.machine = true;
+	q.has_machine = q.machine = true;
+	q.code = FRAMES_KERNEL;
 	q.n_pids = 0;
 	control_fixture_denied(&f, ALICE, &q, "you may not record kernel code");
 	f.settings.own_processes = false;

@@ -21,7 +21,7 @@ static void test_record(void **state)
 	SET(self_cpu_s, 0.125);
 	SET(self_us_per_sample, 12);
 	SET(self_peak_rss_kb, 1000);
-	SET(user_only, true);
+	SET(code, FRAMES_USER);
 	SET(received, 21);
 	SET(emitted, 20);
 	SET(whole, 19);
@@ -46,7 +46,7 @@ static void test_record(void **state)
 	m.n_without_symbols = 1;
 	control_summary_read(&m, s);
 	assert_true(s->duration_s == 1.5 && s->cpu_accounted == 0.25 && s->self_cpu_s == 0.125);
-	assert_true(s->self_us_per_sample == 12 && s->user_only && s->counts.lost_exact);
+	assert_true(s->self_us_per_sample == 12 && s->code == FRAMES_USER && s->counts.lost_exact);
 	assert_int_equal(s->self_peak_rss_kb, 1000);
 	assert_int_equal(s->account.received, 21);
 	assert_int_equal(s->account.emitted, 20);
@@ -150,7 +150,7 @@ static void test_sent(void **state)
 		.self_cpu_s = 0.125,
 		.self_us_per_sample = 12,
 		.self_peak_rss_kb = 1000,
-		.user_only = true,
+		.code = FRAMES_USER,
 		.counts = {.lost_samples = 13, .lost_sideband = 12, .lost_exact = true},
 		.account = {.received = 21,
 			    .emitted = 20,
@@ -184,7 +184,7 @@ static void test_sent(void **state)
 	assert_true(back->duration_s == 1.5 && back->cpu_accounted == 0.25 &&
 		    back->self_cpu_s == 0.125 && back->self_us_per_sample == 12);
 	assert_int_equal(back->self_peak_rss_kb, 1000);
-	assert_true(back->user_only && back->counts.lost_exact);
+	assert_true(back->code == FRAMES_USER && back->counts.lost_exact);
 	assert_int_equal(back->counts.lost_samples, 13);
 	assert_int_equal(back->counts.lost_sideband, 12);
 	pb__control_summary__free_unpacked(m, NULL);

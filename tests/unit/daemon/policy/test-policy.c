@@ -99,16 +99,22 @@ static bool event(enum policy_scope scope, struct perf_spec spec)
 
 static void test_events(void **state)
 {
-	const struct perf_spec clock = {.type = PERF_TYPE_SOFTWARE},
-			       kernel = {.exclude_user = true},
-			       point = {.type = PERF_TYPE_TRACEPOINT, .tracepoint = "sched:x"},
-			       device = {.type = 40}, memory = {.type = PERF_TYPE_BREAKPOINT};
-	struct perf_spec probe = {.type = 8, .probe_path = (char *)(uintptr_t) "/bin/ls"};
+	const struct perf_spec clock = {.type = PERF_TYPE_SOFTWARE, .code = FRAMES_ALL},
+			       kernel = {.code = FRAMES_KERNEL},
+			       point = {.type = PERF_TYPE_TRACEPOINT,
+					.code = FRAMES_ALL,
+					.tracepoint = "sched:x"},
+			       device = {.type = 40, .code = FRAMES_ALL},
+			       memory = {.type = PERF_TYPE_BREAKPOINT, .code = FRAMES_ALL};
+	struct perf_spec probe = {
+		.type = 8, .code = FRAMES_ALL, .probe_path = (char *)(uintptr_t) "/bin/ls"};
 
 	(void)state;
 	assert_true(event(POLICY_OWN, clock));
-	assert_true(event(POLICY_OWN, (struct perf_spec){.type = PERF_TYPE_HARDWARE}));
-	assert_true(event(POLICY_OWN, (struct perf_spec){.type = PERF_TYPE_RAW}));
+	assert_true(event(POLICY_OWN,
+			  (struct perf_spec){.type = PERF_TYPE_HARDWARE, .code = FRAMES_ALL}));
+	assert_true(
+		event(POLICY_OWN, (struct perf_spec){.type = PERF_TYPE_RAW, .code = FRAMES_ALL}));
 	assert_false(event(POLICY_OWN, kernel));
 	assert_false(event(POLICY_OWN, point));
 	assert_false(event(POLICY_OWN, device));
@@ -180,9 +186,6 @@ static void test_stack_bytes(void **state)
 	so.frames = FRAMES_KERNEL;
 	assert_int_equal(policy_stack_bytes(&so), 0);
 	so.frames = FRAMES_ALL;
-	so.kernel_only = true;
-	assert_int_equal(policy_stack_bytes(&so), 0);
-	so.kernel_only = false;
 	so.poll_ms = 100;
 	assert_int_equal(policy_stack_bytes(&so), 0);
 }
