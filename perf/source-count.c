@@ -51,6 +51,9 @@ enum { READ_WORDS = 3 + 2 * (1 + PERF_MAX_FOLLOWERS) };
 
 enum { FIRST_TURN = FD_SOON, SETTLE_NS = 50000000 /* longer than a fork */ };
 
+/* The next event of a CPU, with copies of @bytes, takes over (machine). */
+static int source_replace(struct perf_source *source, size_t index, uint32_t bytes);
+
 static uint32_t bytes_of(const struct perf_source *source, int turn)
 {
 	return turn == FD_MIDDLE  ? PERF_MIDDLE_BYTES
@@ -358,7 +361,7 @@ static bool is_slow(const struct source_cpu *cpu)
 	return (cpu->state == TURN_BOTH ? cpu->next : cpu->turn) >= FD_SLOW;
 }
 
-int source_turns_set_frequency(struct perf_source *source, uint64_t hz)
+static int source_turns_set_frequency(struct perf_source *source, uint64_t hz)
 {
 	int turn = FDS, first_error = 0;
 
@@ -790,7 +793,7 @@ static int hand_over(struct perf_source *source, size_t index, struct source_gro
 	return 0;
 }
 
-int source_replace(struct perf_source *source, size_t index, uint32_t bytes)
+static int source_replace(struct perf_source *source, size_t index, uint32_t bytes)
 {
 	_cleanup_(source_group_deinit) struct source_group next;
 	struct source_group *group = &source->tasks[0].groups[index];
@@ -836,6 +839,34 @@ int perf_source_set_stack_bytes(struct perf_source *source, uint32_t cpu, uint32
 	if (source->cpus[index].stack_bytes == bytes)
 		return 0;
 	return trace(source_replace(source, index, bytes));
+}
+
+/* PERF_EVENT_IOC_PERIOD changes the period of a timer, but not the period that its samples report (last_period in
+ * perf_swevent_hrtimer(), kernel/events/core.c).  So the events of whole CPUs are replaced, as for another size of copies: the
+ * period of each sample is that of its event.  Those of tasks take turns. */
+int perf_source_set_frequency(struct perf_source *source, uint64_t hz)
+{
+	int first_error = 0;
+
+	if (source->options.poll || source->options.switches || source->options.n_followers ||
+	    !source->options.frequency)
+		return -EOPNOTSUPP; /* an answer: the caller has another way */
+	if (!hz)
+		return fail(-EINVAL);
+	if (source->options.tasks)
+		return source_turns_set_frequency(source, hz);
+	if (source->options.frequency == hz)
+		return 0;
+	source->options.frequency = hz;
+	for (size_t i = 0; i < source->n_cpus; i++) {
+		/* One that is offline gets the new rate when it comes back. */
+		int r = source->cpus[i].dead
+				? 0
+				: source_replace(source, i, source->cpus[i].stack_bytes);
+
+		first_error = first_error || r == -ENODEV ? first_error : r;
+	}
+	return first_error < 0 ? trace(first_error) : 0;
 }
 
 uint32_t perf_source_stack_bytes(const struct perf_source *source, uint32_t cpu)

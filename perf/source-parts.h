@@ -164,6 +164,3 @@ void source_watch_open(struct perf_source *source, const struct source_task *tas
 void source_turns_open(struct perf_source *source, struct source_task *task);
 /* No change is in progress any more: the events are about to be disabled. */
 void source_turns_stop(struct perf_source *source);
-int source_turns_set_frequency(struct perf_source *source, uint64_t hz);
-/* The next event of a CPU, with copies of @stack_bytes, takes over (machine). */
-int source_replace(struct perf_source *source, size_t cpu_index, uint32_t stack_bytes);

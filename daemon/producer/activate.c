@@ -10,7 +10,6 @@
 #include "daemon/producer/frame.h"
 #include "daemon/producer/producer.h"
 
-enum { ARGUMENTS_MAX = 64 << 10 };
 enum step { STEP_BIND, STEP_INITIALIZE, STEP_ACTIVATE, STEP_DONE };
 
 struct activation {
@@ -30,32 +29,18 @@ static int queue(struct activation *a, Pb__IPCFrame *frame)
 
 static int invoke(struct activation *a, uint32_t method, const void *message)
 {
-	Pb__IPCFrame__InvokeMethod call = PB__IPCFRAME__INVOKE_METHOD__INIT;
-	Pb__IPCFrame frame = PB__IPCFRAME__INIT;
-	uint8_t arguments[ARGUMENTS_MAX];
+	struct frame_request request;
+	int r = frame_invoke(a->service, method, message, &request);
 
-	if (protobuf_c_message_get_packed_size(message) > sizeof(arguments))
-		return fail(-EMSGSIZE);
-	call.has_service_id = call.has_method_id = call.has_args_proto = true;
-	call.service_id = a->service;
-	call.method_id = method;
-	call.args_proto.len = protobuf_c_message_pack(message, arguments);
-	call.args_proto.data = arguments;
-	frame.msg_case = PB__IPCFRAME__MSG_MSG_INVOKE_METHOD;
-	frame.msg_invoke_method = &call;
-	return queue(a, &frame);
+	return r < 0 ? trace(r) : queue(a, &request.frame);
 }
 
 static int bind_service(struct activation *a)
 {
-	static char name[] = "ProducerPort";
-	Pb__IPCFrame__BindService bind = PB__IPCFRAME__BIND_SERVICE__INIT;
-	Pb__IPCFrame frame = PB__IPCFRAME__INIT;
+	struct frame_request request;
 
-	bind.service_name = name;
-	frame.msg_case = PB__IPCFRAME__MSG_MSG_BIND_SERVICE;
-	frame.msg_bind_service = &bind;
-	return queue(a, &frame);
+	frame_bind(&request);
+	return queue(a, &request.frame);
 }
 
 static int initialize(struct activation *a)

@@ -81,6 +81,33 @@ int frame_next(struct frame_stream *s, const uint8_t **ret_data, size_t *ret_len
 
 /* ---- out ---- */
 
+void frame_bind(struct frame_request *q)
+{
+	static char name[] = "ProducerPort";
+
+	pb__ipcframe__init(&q->frame);
+	pb__ipcframe__bind_service__init(&q->bind);
+	q->bind.service_name = name;
+	q->frame.msg_case = PB__IPCFRAME__MSG_MSG_BIND_SERVICE;
+	q->frame.msg_bind_service = &q->bind;
+}
+
+int frame_invoke(uint32_t service, uint32_t method, const void *arguments, struct frame_request *q)
+{
+	pb__ipcframe__init(&q->frame);
+	pb__ipcframe__invoke_method__init(&q->call);
+	q->call.has_service_id = q->call.has_method_id = q->call.has_args_proto = true;
+	q->call.service_id = service;
+	q->call.method_id = method;
+	if (arguments && protobuf_c_message_get_packed_size(arguments) > sizeof(q->arguments))
+		return fail(-EMSGSIZE);
+	q->call.args_proto.len = arguments ? protobuf_c_message_pack(arguments, q->arguments) : 0;
+	q->call.args_proto.data = q->arguments;
+	q->frame.msg_case = PB__IPCFRAME__MSG_MSG_INVOKE_METHOD;
+	q->frame.msg_invoke_method = &q->call;
+	return 0;
+}
+
 int frame_queue(struct frame_stream *s, const Pb__IPCFrame *frame)
 {
 	size_t len = pb__ipcframe__get_packed_size(frame);

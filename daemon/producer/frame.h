@@ -46,6 +46,18 @@ static inline int frame_take_fd(struct frame_stream *s)
 	return take_fd(s->slot_fd);
 }
 
+/* A request to the service's ProducerPort, with all that its frame points to. */
+struct frame_request {
+	Pb__IPCFrame frame;
+	Pb__IPCFrame__BindService bind;
+	Pb__IPCFrame__InvokeMethod call;
+	uint8_t arguments[64 << 10];
+};
+void frame_bind(struct frame_request *ret_request);
+/* @arguments: NULL: none.  -EMSGSIZE: they are too long. */
+int frame_invoke(uint32_t service, uint32_t method, const void *arguments,
+		 struct frame_request *ret_request);
+
 /* Queues one IPCFrame.  -EMSGSIZE: too large; -ENOBUFS: the peer does not read. */
 int frame_queue(struct frame_stream *stream, const Pb__IPCFrame *frame);
 /* Sends what the socket takes.  FRAME_PENDING: some is left, try again when it is writable. */

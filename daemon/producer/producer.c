@@ -68,8 +68,7 @@ struct producer {
 /* ---- calls to the service ---- */
 
 enum {
-	COMMIT_CHUNKS = 1024,  /* in a frame: at most 21 bytes each, far from the frame's limit */
-	ARGUMENTS_MAX = 32768, /* bytes of packed arguments */
+	COMMIT_CHUNKS = 1024, /* in a frame: at most 21 bytes each, far from the frame's limit */
 };
 
 /* Methods are known by name: ids differ by service.  @needed: the producer does not work without it. */
@@ -130,41 +129,27 @@ static uint64_t send_frame(struct producer *p, Pb__IPCFrame *frame)
 
 static void bind_service(struct producer *p)
 {
-	static char name[] = "ProducerPort";
-	Pb__IPCFrame__BindService bind = PB__IPCFRAME__BIND_SERVICE__INIT;
-	Pb__IPCFrame frame = PB__IPCFRAME__INIT;
+	struct frame_request request;
 
-	bind.service_name = name;
-	frame.msg_case = PB__IPCFRAME__MSG_MSG_BIND_SERVICE;
-	frame.msg_bind_service = &bind;
-	p->bind = send_frame(p, &frame);
+	frame_bind(&request);
+	p->bind = send_frame(p, &request.frame);
 }
 
 /* 0: nothing was sent. */
 static uint64_t invoke(struct producer *p, enum producer_method method, const void *message,
 		       bool reply)
 {
-	Pb__IPCFrame__InvokeMethod call = PB__IPCFRAME__INVOKE_METHOD__INIT;
-	Pb__IPCFrame frame = PB__IPCFRAME__INIT;
-	uint8_t arguments[ARGUMENTS_MAX];
+	struct frame_request request;
 
 	if (p->state < PRODUCER_OPENING || p->refused || !p->methods[method])
 		return 0;
-	call.has_service_id = call.has_method_id = call.has_args_proto = call.has_drop_reply = true;
-	call.service_id = p->service_id;
-	call.method_id = p->methods[method];
-	if (message) {
-		if (protobuf_c_message_get_packed_size(message) > sizeof(arguments)) {
-			producer_refuse(p, "a message to it is too long");
-			return 0;
-		}
-		call.args_proto.len = protobuf_c_message_pack(message, arguments);
-		call.args_proto.data = arguments;
+	if (frame_invoke(p->service_id, p->methods[method], message, &request) < 0) {
+		producer_refuse(p, "a message to it is too long");
+		return 0;
 	}
-	call.drop_reply = !reply;
-	frame.msg_case = PB__IPCFRAME__MSG_MSG_INVOKE_METHOD;
-	frame.msg_invoke_method = &call;
-	return send_frame(p, &frame);
+	request.call.has_drop_reply = true;
+	request.call.drop_reply = !reply;
+	return send_frame(p, &request.frame);
 }
 
 /* The command stream is requested before any data source is registered: without it the service drops its

@@ -9,6 +9,7 @@ static int set_up(void **state)
 {
 	(void)state;
 	summary = (struct session_summary){
+		.code = FRAMES_ALL,
 		.duration_s = 5.125,
 		.cpu_accounted = 0.999,
 		.self_cpu_s = 0.25,
