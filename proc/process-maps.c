@@ -718,7 +718,8 @@ static void note_vm(struct process *process)
 		uw_module_expect_vm(process->jit);
 }
 
-uint64_t process_vm_of(const struct process *process)
+/* Where the image of a Java VM (libjvm.so) begins; 0: nowhere. */
+static uint64_t process_vm_of(const struct process *process)
 {
 	const struct process_map *m;
 
@@ -730,7 +731,8 @@ uint64_t process_vm_of(const struct process *process)
 	return 0;
 }
 
-uint64_t process_interpreter_of(const struct process *process)
+/* The same of its interpreter's library, or of the program where that has no library. */
+static uint64_t process_interpreter_of(const struct process *process)
 {
 	const struct process_map *m;
 	uint64_t program = 0;

@@ -135,9 +135,6 @@ struct process_table {
 		struct uw_module *module;
 	} vdsos[4];
 };
-/* The process that a record is about.  One that had ended is replaced by a new incarnation or, where
- * threads may have been missed, revived. */
-struct process *process_of_record(struct process_table *table, uint32_t pid);
 /* NULL when out of memory or past the limit. */
 static inline void process_unrefp(struct process **process)
 {

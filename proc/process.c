@@ -282,7 +282,9 @@ struct process_thread *process_thread_get(struct process *process, uint32_t tid)
 	return t;
 }
 
-struct process *process_of_record(struct process_table *table, uint32_t pid)
+/* The process that a record is about.  One that had ended is replaced by a new incarnation or, where
+ * threads may have been missed, revived. */
+static struct process *process_of_record(struct process_table *table, uint32_t pid)
 {
 	struct process *p = process_get(table, pid);
 

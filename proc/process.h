@@ -189,10 +189,6 @@ struct process_mapping {
 	uint64_t start, end, offset;
 	struct uw_file_id id;
 };
-/* Where the image of a Java VM (libjvm.so) begins; 0: nowhere. */
-uint64_t process_vm_of(const struct process *process);
-/* The same of its interpreter's library, or of the program where that has no library. */
-uint64_t process_interpreter_of(const struct process *process);
 /* Which interpreter it runs, by the name of its file: "CPython 3.14", "CPython 3.13 without a GIL", "PHP 8.3"; "PHP" where it has no
  * version. */
 void process_interpreter_name(const struct process *process, char *to, size_t room);

@@ -121,7 +121,8 @@ static uint8_t *pack_thread(uint8_t *p, const struct task_row *row)
 	return pack_bytes(p, PROCESS_STATS__PROCESS__THREADS, thread, (size_t)(end - thread));
 }
 
-uint8_t *task_thread_pack(uint8_t *p, uint32_t pid, const struct task_row *row)
+/* As task_row_pack(), of one thread, @row, of the process @pid.  Room for TASK_ROW_MAX. */
+static uint8_t *task_thread_pack(uint8_t *p, uint32_t pid, const struct task_row *row)
 {
 	p = pack_number(p, PROCESS_STATS__PROCESS__PID, pid);
 	return pack_thread(p, row);

@@ -51,5 +51,3 @@ int task_row_write(uint32_t process, const struct task_row *row, struct sink *to
 enum { TASK_ROW_MAX = 4096 + 512 };
 uint8_t *task_row_pack(uint8_t *p, const struct task_row *row, const uint8_t *threads,
 		       size_t n_threads);
-/* The same of one thread, @row, of the process @pid.  Room for TASK_ROW_MAX. */
-uint8_t *task_thread_pack(uint8_t *p, uint32_t pid, const struct task_row *row);

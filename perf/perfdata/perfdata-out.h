@@ -15,7 +15,7 @@ struct perfdata_out;
 
 /* Consumes @fd: seekable and empty. */
 int perfdata_out_new(int fd, struct perfdata_out **ret_out);
-/* Without finishing. */
+/* Frees it; the file stays as it is. */
 struct perfdata_out *perfdata_out_free(struct perfdata_out *out);
 
 /* In any order, before the first record of @event (0, 1).  The attribute has

@@ -66,7 +66,8 @@ int late_list_push(struct late_list *list, uint64_t vaddr)
 	return 0;
 }
 
-struct load_request emit_module_request(const struct emit_module *m, enum load_kind kind)
+/* A request of a module.  The caller takes a reference on the module for it. */
+static struct load_request emit_module_request(const struct emit_module *m, enum load_kind kind)
 {
 	return (struct load_request){
 		.kind = kind,

@@ -43,8 +43,6 @@ struct emit_module *emit_module_new(struct uw_module *module, const struct sampl
 void emit_module_free(struct emit_module *m);
 /* Can a name still arrive?  The symbols of an evicted module are read again; a perf map grows. */
 bool emit_module_names_to_come(const struct emit_module *m);
-/* A request of a module.  The caller takes a reference on the module for it. */
-struct load_request emit_module_request(const struct emit_module *m, enum load_kind kind);
 /* Requests the symbols that no other stage requests: of a perf map, and of a file with symbols that were
  * dropped.  (Symbols are loaded with the unwind half of a file, but that may not be loaded again:
  * the engine keeps its rules.) */

@@ -562,7 +562,7 @@ int waits_fork(struct waits *w, struct process *process, uint32_t tid, uint64_t 
 	return r < 0 ? trace(r) : 0;
 }
 
-int waits_exec(struct waits *w, struct process *process, uint32_t tid, uint64_t time)
+static int waits_exec(struct waits *w, struct process *process, uint32_t tid, uint64_t time)
 {
 	bool is_new = !find(w, tid);
 	struct wait_thread *t = thread_of(w, process, tid, time);

@@ -64,7 +64,6 @@ int waits_record(struct waits *waits, struct process *process, uint32_t cpu,
 /* @tid exists at the start. */
 int waits_thread(struct waits *waits, struct process *process, uint32_t tid);
 int waits_fork(struct waits *waits, struct process *process, uint32_t tid, uint64_t time);
-int waits_exec(struct waits *waits, struct process *process, uint32_t tid, uint64_t time);
 int waits_exit(struct waits *waits, uint32_t tid, uint64_t time);
 /* @tid was woken: from here on it waits for a CPU only. */
 void waits_woken(struct waits *waits, uint32_t tid, uint64_t time);

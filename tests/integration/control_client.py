@@ -4,7 +4,7 @@ import socket
 import struct
 
 REQUEST, STOP, RENEW, ACCEPTED, DENIED, NOTE, PROGRESS, DONE, FAILED, RENEWED = 1, 2, 3, 16, 17, 18, 20, 21, 22, 23
-VERSION = 3
+VERSION = 4
 
 
 def varint(n):
@@ -20,10 +20,10 @@ def message(kind, data=b""):
 
 
 def request(pids, frequency=99, version=VERSION):
-    """A ControlRequest: these processes with their children, by CLOCK_MONOTONIC."""
+    """A ControlRequest: these processes with their children, by CLOCK_MONOTONIC, user and kernel code."""
     packed = b"".join(map(varint, pids))
     return message(REQUEST, b"\x08" + varint(version) + b"\x22" + varint(len(packed)) + packed + b"\x28\x01\x40" +
-                   varint(frequency) + b"\x70\x01")
+                   varint(frequency) + b"\x70\x01\xb0\x01\x07")
 
 
 class Connection(socket.socket):

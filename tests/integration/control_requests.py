@@ -60,8 +60,9 @@ def request():
         data += text(4, b"".join(varint(rng.choice(PIDS) if rng.random() < 0.9 else rng.randrange(1 << 32)) for _ in range(n)))
     data += number(8, rng.choice([1, 99, 999, 4000, 20000, 20001, 1 << 63])) if rng.random() < 0.9 else number(9, rng.choice(BIG))
     data += number(14, rng.choice([0, 4, 7, 77] + [1] * 40))
+    data += number(22, rng.choice([0, 1, 2, 3, 8, 1 << 63] + [7] * 40))
     data += text(6, rng.choice(EVENTS[:2] * 40 + EVENTS))
-    for field, values in ((5, (1,)), (10, BIG), (11, (1,)), (12, (1,)), (13, (1,)), (16, (0, 1, 2, 3, 4, 5, 99)), (18, (1,)), (19, (1,)), (20, (1,))):
+    for field, values in ((5, (1,)), (10, BIG), (13, (1,)), (16, (0, 1, 2, 3, 4, 5, 99)), (18, (1,)), (19, (1,)), (20, (1,))):
         if rng.random() < 0.05:
             data += number(field, rng.choice(values))
     if rng.random() < 0.1:

@@ -44,6 +44,40 @@ static const char *perf(const char *text)
 	return parse_as(&pb__perf_event_config__descriptor, text, strlen(text));
 }
 
+/* The types that config-text.c and config-wire.c know, in @message and in all that it contains. */
+static void assert_types(const ProtobufCMessageDescriptor *message, unsigned depth, size_t *n)
+{
+	static const ProtobufCType known[] = {PROTOBUF_C_TYPE_INT32,  PROTOBUF_C_TYPE_UINT32,
+					      PROTOBUF_C_TYPE_INT64,  PROTOBUF_C_TYPE_UINT64,
+					      PROTOBUF_C_TYPE_BOOL,   PROTOBUF_C_TYPE_ENUM,
+					      PROTOBUF_C_TYPE_STRING, PROTOBUF_C_TYPE_BYTES,
+					      PROTOBUF_C_TYPE_DOUBLE, PROTOBUF_C_TYPE_MESSAGE};
+
+	assert_true(depth < 16);
+	for (unsigned i = 0; i < message->n_fields; i++) {
+		const ProtobufCFieldDescriptor *field = &message->fields[i];
+		bool is_known = false;
+
+		for (size_t j = 0; j < ARRAY_SIZE(known); j++)
+			is_known |= field->type == known[j];
+		if (!is_known)
+			fail_msg("%s.%s has a type that is not read", message->name, field->name);
+		*n += 1;
+		if (field->type == PROTOBUF_C_TYPE_MESSAGE)
+			assert_types(field->descriptor, depth + 1, n);
+	}
+}
+
+static void test_types(void **state)
+{
+	size_t n = 0;
+
+	(void)state;
+	assert_types(&pb__trace_config__descriptor, 0, &n);
+	assert_types(&pb__perf_event_config__descriptor, 0, &n);
+	assert_true(n > 150);
+}
+
 static void test_forms(void **state)
 {
 	char name[128] = "", text[256];
@@ -266,10 +300,10 @@ static void test_foreign(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_forms),	cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_enums),	cmocka_unit_test(test_strings),
-		cmocka_unit_test(test_names),	cmocka_unit_test(test_braces),
-		cmocka_unit_test(test_foreign),
+		cmocka_unit_test(test_types),	cmocka_unit_test(test_forms),
+		cmocka_unit_test(test_numbers), cmocka_unit_test(test_enums),
+		cmocka_unit_test(test_strings), cmocka_unit_test(test_names),
+		cmocka_unit_test(test_braces),	cmocka_unit_test(test_foreign),
 	};
 
 	return cmocka_run_group_tests_name("text", tests, NULL, NULL);
