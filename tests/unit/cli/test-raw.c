@@ -15,6 +15,7 @@ static void test_old_one_is_kept(void **state)
 	struct perfdata_out *raw;
 	struct perfdata *pd;
 	struct stat st;
+	bool replaced = false;
 	char error[256];
 	int fd;
 
@@ -25,7 +26,8 @@ static void test_old_one_is_kept(void **state)
 	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	assert_int_equal(write(fd, "before", 6), 6);
 	close(fd);
-	assert_int_equal(raw_open(path, 1, &raw), 0);
+	assert_int_equal(raw_open(path, 1, &replaced, &raw), 0);
+	assert_true(replaced);
 	assert_int_equal(raw_finish(raw, path), 0);
 	perfdata_out_free(raw);
 
@@ -40,8 +42,13 @@ static void test_old_one_is_kept(void **state)
 	assert_int_equal(read(fd, text, sizeof(text)), 6);
 	assert_string_equal(text, "before");
 	close(fd);
+	/* Nothing was recorded: the earlier file has its name again. */
+	raw_discard(path, replaced);
+	assert_int_equal(access(old, F_OK), -1);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(read(fd, text, sizeof(text)), 6);
+	close(fd);
 	unlink(path);
-	unlink(old);
 	rmdir(folder);
 }
 
@@ -49,17 +56,18 @@ static void test_refused(void **state)
 {
 	char folder[] = "/tmp/test-raw-XXXXXX", path[64];
 	struct perfdata_out *raw = NULL;
+	bool replaced;
 
 	(void)state;
-	assert_true(raw_open("/tmp/not-made", 2, &raw) < 0);
+	assert_true(raw_open("/tmp/not-made", 2, &replaced, &raw) < 0);
 	assert_int_equal(access("/tmp/not-made", F_OK), -1);
-	assert_true(raw_open("/no/such/folder/x", 1, &raw) < 0);
+	assert_true(raw_open("/no/such/folder/x", 1, &replaced, &raw) < 0);
 	assert_null(raw);
 	/* What is no file keeps its name. */
 	assert_non_null(mkdtemp(folder));
 	(void)snprintf(path, sizeof(path), "%s/fifo", folder);
 	assert_int_equal(mkfifo(path, 0600), 0);
-	assert_int_equal(raw_open(path, 1, &raw), -EEXIST);
+	assert_int_equal(raw_open(path, 1, &replaced, &raw), -EEXIST);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(rmdir(folder), 0);
 	assert_int_equal(raw_finish(NULL, "x"), 0);
