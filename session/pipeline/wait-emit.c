@@ -9,6 +9,8 @@
 #include "session/pipeline/wait-reason.h"
 #include "trace/slices.h"
 
+enum { FUNCTIONS = 64 }; /* of a stack, that are looked at */
+
 /* "[sleep]" -> "sleep" */
 static void slice_name(enum wait_reason reason, char *name, size_t size)
 {
@@ -18,10 +20,24 @@ static void slice_name(enum wait_reason reason, char *name, size_t size)
 	(void)snprintf(name, size, "%.*s", len > 2 ? (int)len - 2 : 0, frame + 1);
 }
 
+/* Of a wait: by its kernel frames, where the outcome itself does not have it.  @names may be NULL. */
+static enum wait_reason reason_of(const struct outcome *o, struct uw_kernel_names *names)
+{
+	enum wait_reason reason = (enum wait_reason)o->info.reason;
+	uint64_t start;
+
+	if (reason != WAIT_OTHER || !names)
+		return reason;
+	for (uint32_t i = 0; i < o->n_kernel && i < FUNCTIONS; i++)
+		reason = wait_reason_of_function(reason,
+						 uw_kernel_name(names, o->frames[i], &start));
+	return reason;
+}
+
 int wait_emit(struct writer *writer, const struct outcome *o, struct uw_kernel_names *names,
 	      uint32_t *ret_frame)
 {
-	enum wait_reason reason = wait_reason_of_outcome(o, names);
+	enum wait_reason reason = reason_of(o, names);
 	char name[32];
 	struct writer_slice slice = {
 		.pid = o->info.pid,

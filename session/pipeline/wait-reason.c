@@ -5,11 +5,6 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#include "session/pipeline/entry.h"
-#include "symbols/kernel-names.h"
-
-enum { FUNCTIONS = 64 }; /* of a stack, that are looked at */
-
 static const char *const frames[WAIT_REASONS] = {
 	[WAIT_NONE] = "",
 	[WAIT_OTHER] = "[waiting]",
@@ -118,19 +113,6 @@ enum wait_reason wait_reason_of_function(enum wait_reason so_far, const char *fu
 		if (begins(function, functions_known[i].start))
 			return functions_known[i].reason;
 	return so_far;
-}
-
-enum wait_reason wait_reason_of_outcome(const struct outcome *o, struct uw_kernel_names *names)
-{
-	enum wait_reason reason = (enum wait_reason)o->info.reason;
-	uint64_t start;
-
-	if (reason != WAIT_OTHER || !names)
-		return reason;
-	for (uint32_t i = 0; i < o->n_kernel && i < FUNCTIONS; i++)
-		reason = wait_reason_of_function(reason,
-						 uw_kernel_name(names, o->frames[i], &start));
-	return reason;
 }
 
 /* Calls of which aarch64 has only the newer form are left out where their number is missing. */

@@ -27,11 +27,6 @@ const char *wait_reason_frame(enum wait_reason reason);
 /* By the functions of the kernel in which it waits: called for each, innermost first, with the reason so far (first
  * WAIT_OTHER: none is known).  @function may be NULL. */
 enum wait_reason wait_reason_of_function(enum wait_reason so_far, const char *function);
-struct outcome;
-struct uw_kernel_names;
-/* Of a wait: by its kernel frames, where the outcome itself does not have it.  @names may be NULL.  Thread: main. */
-enum wait_reason wait_reason_of_outcome(const struct outcome *outcome,
-					struct uw_kernel_names *names);
 
 /* What a descriptor is, for calls that wait for any. */
 enum wait_file { WAIT_FILE_OTHER, WAIT_FILE_PIPE };
