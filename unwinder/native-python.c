@@ -203,6 +203,7 @@ static const struct script_function *code_at(struct python_walk *pw, uint64_t ad
 		read_again(pw, c, now);
 	if (known && c->read_at == now && !c->gone)
 		return c;
+	pw->s->learned++;
 	read = read_code(pw, address, c);
 	if (!read && uw_memory_wanted(pw->w->snapshot->space->memory))
 		return NULL;
@@ -223,15 +224,32 @@ static const struct script_function *code_at(struct python_walk *pw, uint64_t ad
 /* The known code object that has @instruction; NULL: none. */
 static const struct script_function *known_code_of(struct python_walk *pw, uint64_t instruction)
 {
-	for (size_t i = 0; i < SCRIPT_FUNCTIONS; i++) {
-		const struct script_function *f = &pw->s->functions[i];
+	struct native_script *s = pw->s;
+	struct script_hit *hit = &s->hits[hash_u64(instruction ^ s->serial) % SCRIPT_HITS];
 
-		if (f->serial != pw->s->serial || !script_function_has(f, instruction))
-			continue;
-		f = code_at(pw, f->address);
+	if (hit->serial == s->serial && hit->instruction == instruction &&
+	    hit->learned == s->learned && !hit->function)
+		return NULL;
+	if (hit->serial == s->serial && hit->instruction == instruction && hit->function &&
+	    hit->function->serial == s->serial && script_function_has(hit->function, instruction)) {
+		const struct script_function *f = code_at(pw, hit->function->address);
+
 		if (f && script_function_has(f, instruction))
 			return f;
 	}
+	*hit = (struct script_hit){.instruction = instruction, .serial = s->serial};
+	for (size_t i = 0; i < SCRIPT_FUNCTIONS; i++) {
+		const struct script_function *f = &s->functions[i];
+
+		if (f->serial != s->serial || !script_function_has(f, instruction))
+			continue;
+		f = code_at(pw, f->address);
+		if (f && script_function_has(f, instruction)) {
+			hit->function = f;
+			return f;
+		}
+	}
+	hit->learned = s->learned;
 	return NULL;
 }
 

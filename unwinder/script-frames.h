@@ -20,6 +20,7 @@ enum {
 	SCRIPT_FUNCTIONS = 1024, /* functions remembered */
 	SCRIPT_SLOTS = 256,	 /* calls of the loop remembered */
 	SCRIPT_NOWHERES = 64,	 /* words searched in vain that are remembered */
+	SCRIPT_HITS = 1024,	 /* words looked for among the known functions */
 	/* where a function may be: two at one place would be read again for each stack */
 	SCRIPT_PLACES = 16,
 };
@@ -54,6 +55,13 @@ struct script_slot {
 	int slot; /* < 0: not known */
 };
 
+/* Python: the known function that has an instruction, or that there is none. */
+struct script_hit {
+	uint64_t instruction;
+	uint32_t serial, learned;
+	const struct script_function *function;
+};
+
 /* Python: a word that is in no function. */
 struct script_nowhere {
 	uint64_t word, since, searched;
@@ -63,6 +71,8 @@ struct script_nowhere {
 struct native_script {
 	struct script_slot slots[SCRIPT_SLOTS];
 	struct script_nowhere nowheres[SCRIPT_NOWHERES];
+	struct script_hit hits[SCRIPT_HITS];
+	uint32_t learned;      /* functions that were read first, or again with other words */
 	uint64_t search_after; /* time of the next search for a function */
 	struct script_function functions[SCRIPT_FUNCTIONS];
 	struct script_past pasts[SCRIPT_PASTS];
