@@ -79,6 +79,20 @@ SH
 check storm record storm -F 4000 -- bash "$TMP/storm.sh"
 check storm-whole json storm 'total > 100 and v["stacks"]["whole"] > 0.97 * total'
 
+# A library is loaded and unloaded all the time, by a process that does little else.
+cat >"$TMP/dlopen.py" <<'PY'
+import _ctypes, sys, time
+n = 0
+while time.process_time() < 1:
+    _ctypes.dlclose(_ctypes.dlopen(sys.argv[1], 2))
+    n += 1
+print(n)
+PY
+library=$("$PYTHON" -c 'import _ctypes, os; print(os.path.dirname(_ctypes.__file__) + "/" + next(f for f in sorted(os.listdir(os.path.dirname(_ctypes.__file__))) if f.startswith("_lzma") or f.startswith("_bz2")))')
+check dlopen-storm record dlopen --no-inline -- "$PYTHON" "$TMP/dlopen.py" "$library"
+check dlopen-storm-is-one [ "$(head -n 1 "$TMP/dlopen.json")" -gt 100 ]
+check dlopen-storm-whole json dlopen 'total > 300 and v["stacks"]["whole"] > 0.97 * total'
+
 rate=/proc/sys/kernel/perf_event_max_sample_rate
 if [ -w $rate ] && [ "$(id -u)" = 0 ]; then
 	before=$(cat $rate)
