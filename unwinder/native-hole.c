@@ -182,7 +182,7 @@ static bool hole_is_last(const struct walk *w, const struct native_hole *h,
 	const struct native_trail_step *at = &h->last[outer];
 	uint64_t differ;
 
-	if (outer >= h->n_last || at->sp != step->sp || at->bp != step->bp ||
+	if (outer >= h->n_last || at->sp != step->sp || (at->by_bp && at->bp != step->bp) ||
 	    at->frame != step->frame || step->sp < w->base ||
 	    h->last[0].sp - 8 - w->base >= w->room)
 		return false;
@@ -212,8 +212,23 @@ static void hole_note_frame(struct native *e, const struct walk *w, struct nativ
 	hole_put(h, old, note);
 }
 
-/* Notes the frames of a walk.  false: not all could be. */
-static bool hole_note_frames(struct native *e, const struct walk *w, struct native_hole *h)
+/* As trail_needs() (native.c): finds out where rbp matters, for the new frames [@from, @n). */
+static void hole_needs(struct native_hole *h, uint32_t from, uint32_t n)
+{
+	bool needed = n && from && h->last[from - 1].by_bp;
+
+	for (uint32_t i = from; i < n; i++) {
+		struct native_trail_step *s = &h->last[i];
+
+		if (s->slot && !needed)
+			s->slot = 0;
+		needed = s->by_bp || (needed && !s->slot);
+		s->by_bp = needed;
+	}
+}
+
+/* Notes the frames of a walk.  Returns how many of h->last, from the root, are its own as well; < 0: not all could be noted. */
+static int hole_note_frames(struct native *e, const struct walk *w, struct native_hole *h)
 {
 	struct native_trail_step step = {.sp = w->plain_sp, .bp = w->plain_bp}, next;
 	uint64_t begin = 0;
@@ -224,12 +239,12 @@ static bool hole_note_frames(struct native *e, const struct walk *w, struct nati
 
 		step.frame = w->frames[i];
 		if (hole_is_last(w, h, &step, outer))
-			return true;
+			return (int)outer + 1;
 		r = native_trail_step(e, w, &step, &next);
 		if (r < 0 ||
 		    (r == 1 && (!outer || next.sp - step.sp > UINT32_MAX ||
 				walk_word(w, next.sp - 8) != uw_frame_pc(w->frames[i + 1]))))
-			return false;
+			return -1;
 		if (outer < HOLE_LAST)
 			h->last[outer] = step;
 		note.caller = r ? w->frames[i + 1] : 0;
@@ -238,7 +253,7 @@ static bool hole_note_frames(struct native *e, const struct walk *w, struct nati
 		if (step.frame & UW_FRAME_CALLER)
 			hole_note_frame(e, w, h, &note, step.frame, &begin);
 		if (!r)
-			return !outer;
+			return outer ? -1 : 0;
 	}
 }
 
@@ -247,6 +262,7 @@ static bool hole_note_frames(struct native *e, const struct walk *w, struct nati
 void native_hole_note(struct native *e, const struct walk *w)
 {
 	struct native_hole *h = hole_is_for(w) ? hole_find(e, w->snapshot) : NULL;
+	int kept;
 
 	if (!h || w->res->outcome != UW_WHOLE || w->res->completed || !hole_is_due(h))
 		return;
@@ -254,8 +270,9 @@ void native_hole_note(struct native *e, const struct walk *w)
 		h->renewed = h->now;
 		h->n_last = 0;
 	}
-	h->n_last =
-		hole_note_frames(e, w, h) ? (uint32_t)min_u64(w->n - w->plain_n + 1, HOLE_LAST) : 0;
+	kept = hole_note_frames(e, w, h);
+	h->n_last = kept < 0 ? 0 : (uint32_t)min_u64(w->n - w->plain_n + 1, HOLE_LAST);
+	hole_needs(h, (uint32_t)kept, h->n_last);
 }
 
 /* ---- the calls of a function ---- */
