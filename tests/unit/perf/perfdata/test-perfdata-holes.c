@@ -1,4 +1,4 @@
-/* test-perfdata-holes.c - what is not in use of a stack's copy is not read, and all else of each record is as in the file. */
+/* test-perfdata-holes.c - what is not in use of a stack's copy is left out; all else of each record is as in the file. */
 #include <errno.h>
 #include <stddef.h>
 
@@ -47,26 +47,39 @@ static int file_of(const struct buffer *data, uint64_t a, uint64_t b, size_t cut
 	return fd;
 }
 
-/* The same record but for bytes that are not in use?  True: there is a hole. */
+/* The same record, or that of a smaller copy?  True: it is smaller. */
 static bool check_record(const struct perfdata_item *item, const uint8_t *expected)
 {
 	const uint8_t *found = (const uint8_t *)item->record;
-	size_t size = item->record->size, from = size, to = size;
 	static uint8_t aligned[UINT16_MAX + 1] __attribute__((aligned(8)));
-	struct record_sample s;
-	bool hole = false;
+	size_t size = item->record->size, room, head, tail;
+	struct perf_event_header header;
+	struct record_sample s, small;
 
-	memcpy(aligned, expected, size);
-	if (item->record->type == PERF_RECORD_SAMPLE &&
-	    record_parse_sample(item->layout, (const void *)aligned, &s) == 0 && s.stack) {
-		from = (size_t)(s.stack - aligned) + (s.stack_len + 7) / 8 * 8;
-		to = (size_t)(s.stack - aligned) + s.stack_room;
+	memcpy(&header, expected, sizeof(header));
+	if (size == header.size) {
+		assert_memory_equal(found, expected, size);
+		return false;
 	}
-	assert_memory_equal(found, expected, from);
-	assert_memory_equal(found + to, expected + to, size - to);
-	for (size_t i = from; i < to; i++)
-		hole |= found[i] != UNUSED;
-	return hole;
+	memcpy(aligned, expected, header.size);
+	assert_int_equal(item->record->type, PERF_RECORD_SAMPLE);
+	assert_int_equal(item->record->misc, header.misc);
+	assert_int_equal(record_parse_sample(item->layout, (const void *)aligned, &s), 0);
+	assert_int_equal(record_parse_sample(item->layout, item->record, &small), 0);
+	assert_non_null(s.stack);
+	assert_non_null(small.stack);
+	room = s.stack_room - (header.size - size);
+	assert_int_equal(small.stack_room, room);
+	assert_int_equal(small.stack_len, s.stack_len);
+	assert_true(s.stack_len < room); /* filled only if the copy was */
+	head = (size_t)(s.stack - aligned);
+	assert_int_equal((size_t)(small.stack - found), head);
+	assert_memory_equal(found + sizeof(header), expected + sizeof(header),
+			    head - 8 - sizeof(header));
+	assert_memory_equal(small.stack, s.stack, s.stack_len);
+	tail = header.size - head - s.stack_room;
+	assert_memory_equal(found + size - tail, expected + header.size - tail, tail);
+	return true;
 }
 
 /* Reads the file and compares it with @data; the number of records, and of holes. */
