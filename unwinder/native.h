@@ -38,7 +38,8 @@ struct native_one_row {
 	uint32_t moves; /* offset of the first instruction that moves rsp; @seen: none so far */
 };
 
-enum { NATIVE_PLAIN_ROWS = 1024, NATIVE_PLAIN_REGS = 6 };
+/* With 1,024 rows CPython's frames displaced each other: 1.4 runs of CFI a stack, 0.4 with these. */
+enum { NATIVE_PLAIN_ROWS = 8192, NATIVE_PLAIN_REGS = 6 };
 
 /* x86-64: a row of CFI as most are: CFA = register + cfa, saved registers at CFA + 8 * at, 0: kept (native-step.c). */
 struct native_plain_row {
