@@ -126,6 +126,7 @@ class Trampolines(Python):
 class PythonLate(Python):
     """Frames that are read after the sample."""
     loop = "_PyEval_EvalFrameDefault"  # stands for callers that are not known
+    suffix = " [python]"
 
 
 LANGUAGES = {"python": Python, "python-late": PythonLate, "trampolines": Trampolines, "php": Php, "ruby": Ruby, "js": Js}
