@@ -4,7 +4,7 @@
 # The fresh Debian is a root file system with apt, make and git (mmdebstrap minbase), entered by chroot with mount and
 # pid namespaces of its own.  Its package sources, keys, certificates and proxies are this machine's.
 # ROOT: a folder that is used again when it exists, and kept; default: a new one, removed at the end.
-# COMMANDS="make demo": other commands than these two.  AS=USER: run them as an ordinary user, who is created.
+# COMMANDS="make demo": other commands than these two.  AS=USER: run them as an ordinary user, which is created.
 # Needs root, the network, about 6 GB, and half an hour on two idle CPUs.  Prints the last line of each command, its status
 # and its duration.  The status is 0 when both commands succeeded.
 set -eu -o pipefail

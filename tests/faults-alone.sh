@@ -1,7 +1,7 @@
 #!/bin/bash
 # faults-alone.sh - what disturbs the whole machine: a CPU goes offline and comes back during a recording, the kernel throttles
 # sampling, the clock is set.
-# `make check-faults`, as root, on a machine that nobody else uses.
+# `make check-faults`, as root, on a machine without other users.
 . "$(dirname "$0")/integration/lib"
 need_perf
 [ "$(id -u)" = 0 ] || { echo "needs root"; exit 77; }
@@ -24,7 +24,7 @@ if [ -n "$cpu" ] && echo 0 >"$cpu" 2>/dev/null; then
 	started $!
 	wait $pid
 	check offline-ends [ $? = 0 ]
-	# The kernel takes the events of such a CPU away: they are opened again.
+	# The kernel takes the events of this CPU away: they are opened again.
 	check offline-is-reported grep -q "CPU $number was offline for a while" "$TMP/offline.err"
 	back() { "$PERFWIND" export --to folded -C "$number" -o - "$TMP/offline.pftrace" | grep -c '^recursion;'; }
 	check offline-back [ "$(back)" -ge 1 ]

@@ -79,7 +79,7 @@ bad=$(awk 'FNR == 1 { start = 0 }
 	/^}/ && start { if (FNR - start > 60) print FILENAME ":" start " " FNR - start " lines"; start = 0 }' $(echo "$sources" | grep '\.c$' | grep -v '\.bpf\.c$'))
 [ -z "$bad" ] && echo "ok function-size" || echo "not ok function-size: $bad"
 
-# A file name says which file is meant, in a message or an answer: no two are alike (test programs aside).
+# A file name states which file is meant, in a message or an answer: no two are alike (test programs aside).
 bad=$(printf "%s\n" $sources tests/unit/*/*.[ch] tests/unit/*/*/*.[ch] tests/fuzz/*.[ch] | sed "s|.*/||" | sort | uniq -d)
 [ -z "$bad" ] && echo "ok file-names" || echo "not ok file-names: two files each:" $bad
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """structure.py BUILD [--list] - how the modules of each folder call one another, from the symbols of BUILD's objects.
 
-A module is a header and the .c files of its name: reader.h has reader.c, reader-event.c ..., unless those
+A module is a header and the .c files of its name: reader.h has reader.c, reader-event.c ..., except where those
 have a header of their own.  Prints one line a test:
 
   circles        no two modules of a folder call one another, directly or through others of that folder

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""wording.py - words that have made readers stop: in string literals of the product, comments, identifiers, man pages, documents.
+"""wording.py - words that have made readers stop: in string literals of the product, comments, identifiers, man pages, documents,
+and in comments and names of functions of the tests' scripts.
 
 CONTRIBUTING.md, Language.  Prints FILE:LINE: WORD -> REPLACEMENT for each, and exits 1 if there is one.  Code in a document (in
 backquotes or a fenced block) is not looked at.
@@ -27,9 +28,6 @@ WORDS = [
     (r"the road|on the way|on (its|their) way", "the path; in progress"),
     (r"consents? to be", "opts in to profiling"),
     (r"as good as lost|is lived|lives of|a life", "an incarnation, an exec generation"),
-]
-# The same, outside of tests/: a noun instead.
-PRODUCT_WORDS = WORDS + [
     (r"who|whom|whose", "the process, the user; with, of which"),
     (r"tell|says?|said|saying", "report, print, show, contain"),
     (r"such", "this kind, or repeat the noun"),
@@ -38,14 +36,13 @@ PRODUCT_WORDS = WORDS + [
 ]
 
 
-def pattern(words):
-    return re.compile("|".join(rf"(?P<w{i}>\b(?:{regex})\b)" for i, (regex, _) in enumerate(words)), re.I)
-
-
-PATTERN, PRODUCT_PATTERN = pattern(WORDS), pattern(PRODUCT_WORDS)
-# The same words as parts of identifiers.
-NAME = re.compile(r"\b(?:\w+_)?(?:told|tells|untold|anew|mends?|mended|believed|own_rights|for_ever|nameless)(?:_\w+)?\b")
+PATTERN = re.compile("|".join(rf"(?P<w{i}>\b(?:{regex})\b)" for i, (regex, _) in enumerate(WORDS)), re.I)
+# The same words as parts of identifiers, and of the names of functions and checks of a script.
+IN_NAMES = "told|tells?|untold|anew|mends?|mended|believed|own_rights|for_ever|nameless|says?|said|whose"
+NAME = re.compile(rf"\b(?:\w+_)?(?:{IN_NAMES})(?:_\w+)?\b")
+SCRIPT_NAME = re.compile(rf"^[ \t]*(?:check |def )?(?:[\w-]+[_-])?(?:{IN_NAMES})(?:[_-][\w-]+)?(?=[ (])", re.M)
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+SCRIPT_COMMENT = re.compile(r'(?:^|(?<=\s))#(?!!)[^\n]*|(?<=^""")(?:[^"]|"(?!""))*|(?<=\n    """)(?:[^"]|"(?!""))*', re.M)
 # Names, not words: the user, and keys of JSON.
 NAMES = {"nobody"}
 
@@ -76,8 +73,15 @@ def of_comments(text):
 def of_names(text):
     """(line, identifier) for each identifier with one of the words."""
     code = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m.group()), text, flags=re.S)
-    for m in NAME.finditer(LITERAL.sub('""', code)):
-        yield text.count("\n", 0, m.start()) + 1, m.group()
+    code = LITERAL.sub('""', code)
+    for m in NAME.finditer(code):
+        yield code.count("\n", 0, m.start()) + 1, m.group()
+
+
+def of_script(text):
+    """(line, text) for each line of a comment or of the text at the head of a function."""
+    for m in SCRIPT_COMMENT.finditer(text):
+        yield from enumerate(m.group().split("\n"), text.count("\n", 0, m.start()) + 1)
 
 
 def of_document(text):
@@ -90,21 +94,26 @@ def of_document(text):
 def main():
     files = sys.argv[1:] or subprocess.check_output(
         ["git", "ls-files", "*.c", "*.h", "*.md", "docs/*.5", "protos/*.proto", "selinux/*",
-         "rc/perfwind.conf", "rc/*.service", "rc/*.socket", "rc/debian/control"], text=True).split()
+         "rc/perfwind.conf", "rc/*.service", "rc/*.socket", "rc/debian/control", "tests/*.py", "tests/*.sh", "tests/run",
+         "tests/integration/lib", ":!tests/wording.py"], text=True).split()
     found = 0
     for name in files:
         source, product = name.endswith((".c", ".h")), not name.startswith("tests/")
+        script = not source and not product and not name.endswith(".md")
         with open(name, encoding="utf-8") as f:
             text = f.read()
         literals = of_source(text) if source and product else ()  # a test's are its data
-        for line, words in [*literals, *of_comments(text)] if source else of_document(text):
+        comments = of_comments(text) if source else of_script(text) if script else of_document(text)
+        for line, words in [*literals, *comments]:
             if words in NAMES:
                 continue
-            regex, table = (PRODUCT_PATTERN, PRODUCT_WORDS) if product else (PATTERN, WORDS)
-            for m in regex.finditer(re.sub(r"\\[nt]|\\$", " ", words)):
+            for m in PATTERN.finditer(re.sub(r"\\[nt]|\\$", " ", words)):
                 found += 1
-                print(f"{name}:{line}: {m.group()} -> {table[int(m.lastgroup[1:])][1]}")
-        for line, word in of_names(text) if source else ():
+                print(f"{name}:{line}: {m.group()} -> {WORDS[int(m.lastgroup[1:])][1]}")
+        names = of_names(text) if source else ()
+        if script:
+            names = ((text.count("\n", 0, m.start()) + 1, m.group().strip()) for m in SCRIPT_NAME.finditer(text))
+        for line, word in names:
             found += 1
             print(f"{name}:{line}: {word}")
     return found != 0

@@ -69,7 +69,7 @@ static void print_engine(const struct bench *b, size_t i)
 	printf(" %9llu\n", (unsigned long long)f->cache_bytes / 1024);
 }
 
-/* Apart: the shares do not say it, and what is CUT is no failure. */
+/* Apart: the shares do not show it, and what is CUT is no failure. */
 static void print_outcomes(const struct bench *b)
 {
 	printf("  whole / cut / failed:");
@@ -227,7 +227,7 @@ static int bench_run(const struct bench_options *options, const char *name)
 	int r;
 
 	if (samples_new(&options->samples, &b.samples) < 0)
-		return 2; /* it said why */
+		return 2; /* the reason is printed */
 	r = b.samples->n ? bench_measure(&b, options->rounds) : -ENODATA;
 	if (r == 0)
 		r = bench_report(options, &b);

@@ -1,4 +1,4 @@
-"""measure.py - runs profilers and busy programs, and says what they used.
+"""measure.py - runs profilers and busy programs, and measures what they used.
 
 CPU times are wait4()'s: user and system time of the process and all its threads from exec to exit.  perf's child
 processes (none here) and the profiled program are not in it.
@@ -184,7 +184,7 @@ std::string run{n}_{i}(const std::vector<std::string> &words)
 
 
 def compile_work(setup):
-    """Who attaches to the shell sees the compilers that start from then on: each is short (some 100 ms)."""
+    """A profiler that attaches to the shell sees the compilers that start from then on: each is short (some 100 ms)."""
     source = setup.file("work.cc")
     write_source(source, 0, 0)
     loop = f"while :; do g++ -std=c++17 -O0 -c -o {setup.file('work.o')} {source}; done"

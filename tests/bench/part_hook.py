@@ -1,5 +1,5 @@
 """part_hook.py - what a request costs a process that opts in (libperfwind-hook.so): a program asks itself, with another
-who takes the descriptors at once."""
+which takes the descriptors at once."""
 import os
 import subprocess
 

@@ -67,7 +67,7 @@ def one(setup, name, command, graph):
 
 def one_of(setup, name, command, graph):
     """The same, again where something of it ended badly, as an old perf does now and then on a new kernel (it aborts in
-    util/build-id.c).  None: it has been said why there is none."""
+    util/build-id.c).  None: the reason is printed."""
     for attempt in range(TRIES):
         try:
             return one(setup, name, command, graph)

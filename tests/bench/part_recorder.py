@@ -189,7 +189,7 @@ def own_costs(setup):
 # ---- cuts
 
 class SlowDisk:
-    """A pipe whose reader takes 64 KiB every 20 ms: some 3 MB/s."""
+    """A pipe with a reader that takes 64 KiB every 20 ms: some 3 MB/s."""
 
     def __init__(self):
         self.read_end, self.fd = os.pipe()
@@ -252,7 +252,7 @@ def kills_of(folder):
 
 
 def at_the_limit(setup, n):
-    """Snapshots with the recorder in a cgroup whose limit is what it uses, to a file and to a pipe."""
+    """Snapshots with the recorder in a cgroup with a limit of what it uses, to a file and to a pipe."""
     group = memory_cgroup()
     if not group:
         return None

@@ -1,4 +1,4 @@
-"""part_runtimes.py - what a sample of each runtime costs the profiler itself: C next to Python, Java and node, whose functions are
+"""part_runtimes.py - what a sample of each runtime costs the profiler itself: C next to Python, Java and node, the functions of which are
 read from the memory of the process.
 
 Attached in turn, each time for a short and for a long while, as in part_cost.py:

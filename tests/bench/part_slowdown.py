@@ -1,5 +1,5 @@
 """part_slowdown.py - a fixed amount of work under no profiler, perfwind and perf record, in turn; the program itself
-says how long it took (wall and CPU), so that starting and ending the profiler does not count.  perfwind 65528: with copies of that
+prints how long it took (wall and CPU), so that starting and ending the profiler does not count.  perfwind 65528: with copies of that
 size, which do not adapt."""
 import os
 import subprocess

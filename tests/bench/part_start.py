@@ -1,4 +1,4 @@
-"""part_start.py - what `perfwind record -- /bin/true` costs, as root and as an ordinary user, beside `perf record`, and what a
+"""part_start.py - what `perfwind record -- /bin/true` costs, as root and as an ordinary user, next to `perf record`, and what a
 second recording of a program costs less.
 
 CPU time of perfwind, its helper processes and the command, by wait4().  The cache folder is of this run: the first

@@ -1,4 +1,4 @@
-"""part_unwind.py - the engines on the same live samples: nanoseconds a frame (bench-unwind.c), beside the floor of the same
+"""part_unwind.py - the engines on the same live samples: nanoseconds a frame (bench-unwind.c), next to the floor of the same
 run: the loads of the return addresses alone, all places known."""
 import json
 import os

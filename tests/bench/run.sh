@@ -13,7 +13,7 @@
 #
 # Without names: all of them.  BENCH_QUICK=1: short runs, larger noise.  BENCH_BEFORE=PERFWIND: another build runs in turn
 # with this one (cost, slowdown, start, import).  The table at the end has each figure with a goal.  Nothing is asserted: the
-# exit status only says whether everything could be measured.
+# exit status only states whether everything could be measured.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${1:?usage: run.sh BUILD [--json FILE] [PART...]}

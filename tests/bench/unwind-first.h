@@ -2,7 +2,7 @@
  * and the files are in the page cache.  Thread: one.
  *
  * Measured is the native engine on one stack of the recording: the deepest WHOLE one through the
- * largest file that any such stack leads through.  As in a session it says PENDING at a module that is not loaded,
+ * largest file that any of these stacks leads through.  As in a session it answers PENDING at a module that is not loaded,
  * that is loaded, and it goes on. */
 #pragma once
 

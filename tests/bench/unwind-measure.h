@@ -7,7 +7,7 @@
  *              registers is flushed from all caches (clflush), as a profiler meets bytes that the
  *              kernel wrote a while ago
  *   cached     the stacks of the batch were just copied
- *   cache      what the process grew by in the first cold pass (RssAnon), or what the engine says where
+ *   cache      what the process grew by in the first cold pass (RssAnon), or what the engine reports where
  *              that is more
  *
  * Every engine gets the same batches; a round is one pass of each engine, so that what else the

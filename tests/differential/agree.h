@@ -24,7 +24,7 @@ struct answers *answers_free(struct answers *answers);
 /* Frames that agree: those with the same address from the innermost one up to the first difference,
  * and from the outermost one down to it; out of the longer of the two stacks.  Stacks both of which
  * are cut are compared as far as the shorter goes.  Where the second FAILED after frames that the
- * first has too, it has nothing to say about the rest: counted apart, in first_further. */
+ * first has too, it does not judge the rest: counted apart, in first_further. */
 struct agreement {
 	uint64_t samples, same_samples; /* same: all frames, and both whole or neither */
 	uint64_t frames, same_frames;

@@ -80,7 +80,7 @@ static bool pop_below(struct callers *callers, uint64_t sp)
 	return callers->top != was;
 }
 
-/* A return without a call: a stack's first function, whose caller is the address that its maker put
+/* A return without a call: a stack's first function, with the caller at the address that its maker put
  * there. */
 static int begin_stack(struct callers *callers, struct live *live, uint64_t sp)
 {

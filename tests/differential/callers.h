@@ -7,7 +7,7 @@
  *   signal           two nodes: the interrupted frame, and the trampoline that the handler returns to
  *   rt_sigreturn     behind both
  *   other returns    (an exception's landing, the first entry of a coroutine) and jumps that give
- *                    stack back (longjmp): behind all nodes whose place is above no more */
+ *                    stack back (longjmp): behind all nodes with a place that is above no more */
 #pragma once
 
 #include "tests/differential/live.h"
@@ -32,7 +32,7 @@ struct callers {
 };
 
 void callers_deinit(struct callers *callers);
-/* A return address from before the first step, whose place is unknown; outermost first. */
+/* A return address from before the first step, at an unknown place; outermost first. */
 int callers_begin(struct callers *callers, uint64_t pc);
 /* Before an instruction at a stack pointer of @sp. */
 void callers_before(struct callers *callers, const uint8_t code[16], uint64_t sp);

@@ -73,7 +73,7 @@ static const char usage[] =
 	"      --show N           print sample N by every engine\n"
 	"      --save FILE, --load FILE\n"
 	"      --name TEXT        instead of the command's name in the table\n"
-	"  -v, --verbose          let the command write to the terminal; say "
+	"  -v, --verbose          let the command write to the terminal; print "
 	"where a failure came from\n";
 
 static int parse_count(const char *text, uint64_t *ret_value)

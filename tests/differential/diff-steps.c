@@ -262,7 +262,8 @@ static const char usage[] =
 	"      --no-files         read modules out of the process's memory\n"
 	"      --engine NAME      native, libunwind or libdw\n"
 	"      --sure             no frame may be a guess, even if it is right\n"
-	"      --allow SYMBOL,... functions whose callers may be missing, or guessed and wrong\n"
+	"      --allow SYMBOL,... functions with callers that may be missing, or guessed and "
+	"wrong\n"
 	"      --classes N        of what is not right, to print (10)\n";
 
 static const struct option long_options[] = {

@@ -6,7 +6,7 @@
 #   jit           libunwind 1.6.2 loses the stack pointer when it follows a frame pointer: compared with libdw only
 #                 by eye, so no bound here; the outcome has one
 # Explained in ARCHITECTURE.md, and in a short run a matter of one stack: a sample at the system call that ends
-# __restore_rt, where libunwind and libdw find no CFI, and code without CFI called by ld.so at start and end, whose ret
+# __restore_rt, where libunwind and libdw find no CFI, and code without CFI called by ld.so at start and end, the ret
 # native looks for while they follow rbp.  So these are sampled at 4,000 Hz: one stack is less than the bound.
 build=$1 seconds=${2:-1}
 diff=$build/tests/differential/diff-engines

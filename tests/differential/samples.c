@@ -51,7 +51,7 @@ int samples_save(const struct samples *samples, const char *path)
 	return r < 0 ? r : write_all(fd, samples->area->base, samples->area->used);
 }
 
-/* Every event lies in the area and has what its type says. */
+/* Every event lies in the area and has what its type demands. */
 static bool area_is_good(const struct samples_area *area)
 {
 	for (size_t at = 0; at < area->used;) {

@@ -114,7 +114,7 @@ static int take_sample(struct taking *t, const struct perf_event_header *record)
 }
 
 /* When another profiler asks for build ids, the kernel sets the misc bit for them in the one header
- * that it uses for all events, also for ours, whose body is { major minor, inode, generation }
+ * that it uses for all events, also for ours, with the body { major minor, inode, generation }
  * (seen on 6.18, kernel/events/core.c, perf_event_mmap_output()). */
 static const struct perf_event_header *without_build_id(const struct perf_event_header *record,
 							uint64_t *copy, size_t size)

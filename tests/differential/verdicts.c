@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* GUESSED: wrong, from a frame on that says that it was guessed. */
+/* GUESSED: wrong, from a frame on that is marked as guessed. */
 enum right { RIGHT, EARLY, GUESSED, WRONG };
 enum { SHOWN = 12 };
 

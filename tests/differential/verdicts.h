@@ -2,8 +2,8 @@
  * Thread: any, one.
  *
  * Right is a stack with exactly the true frames, whole.  One that ends early with a reason is
- * counted apart from one with a wrong frame, whether or not that frame says that it was guessed.
- * What code of no file was called by has to say that it was guessed, or is wrong.
+ * counted apart from one with a wrong frame, whether or not that frame is marked as guessed.
+ * What code of no file was called by has to be marked as guessed, or is wrong.
  * Inside code that switches stacks or throws frames away (swapcontext, longjmp, an exception's
  * landing) the stack that it goes to is as true as the one that it comes from: what is not right
  * waits until the next call, return or switch, and is judged by both. */
@@ -20,12 +20,12 @@ struct verdict {
 };
 
 struct verdicts {
-	/* ",symbol,symbol,": functions whose callers may be missing, or wrong if they say that they
+	/* ",symbol,symbol,": functions with callers that may be missing, or wrong if they report that they
 	 * were guessed; "[anon]": all code of no file */
 	const char *allow;
 	bool sure; /* a right stack with a guess in it is not right */
 	uint64_t n_judged, n_right, n_switch, n_early, n_wrong, n_allowed;
-	uint64_t n_guessed; /* right, with a frame that says that it was guessed */
+	uint64_t n_guessed; /* right, with a frame that is marked as guessed */
 	struct verdict later[VERDICTS_LATER];
 	size_t n_later;
 	struct verdict_class {

@@ -2,7 +2,7 @@
  * an answer to any request (load-role.c) and a module with it (symbols/module-pack.c), then unwound
  * with and looked into.
  *
- * Input: a byte that says what was asked, 16 bytes of registers and addresses; the length of pw-files' part of the
+ * Input: a byte for what was asked, 16 bytes of registers and addresses; the length of pw-files' part of the
  * answer (u32), that part, pw-parse's part. */
 #include <string.h>
 

@@ -65,7 +65,7 @@ static void check(const struct uw_result *res)
 			abort();
 }
 
-/* The pc counts up from sample to sample; the stack pointer is near the copy, unless the input asks it to
+/* The pc counts up from sample to sample; the stack pointer is near the copy, except where the input asks it to
  * stay as it is. */
 static void registers(const uint8_t *head, size_t i, bool arm, uint64_t regs[UW_ARM64_COUNT])
 {

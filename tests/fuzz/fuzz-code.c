@@ -6,7 +6,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The first byte says where the address is. */
+/* The first byte is the place of the address. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	size_t at = size > 1 ? data[0] % (size - 1) : 0, len = size ? size - 1 : 0;

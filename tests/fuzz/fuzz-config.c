@@ -1,6 +1,6 @@
 /* fuzz-config.c - any bytes as a trace config, as text and in binary form, and as the config of one
  * data source; what can be read is checked and turned into a session's options.  What must hold: a
- * config that was made from text is one in binary form too, and whatever is refused says why. */
+ * config that was made from text is one in binary form too, and each refusal has its reason. */
 #include "base/log.h"
 #include "config/config.h"
 #include "config/perf-config.h"

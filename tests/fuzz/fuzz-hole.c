@@ -1,7 +1,7 @@
 /* fuzz-hole.c - stacks of two threads in two processes, any frames, any code, in any order, through
  * the native engine, which completes some by earlier ones (native-hole.c) and takes frames from
  * earlier ones (native.c).  An engine that knows no thread unwinds each stack, too: what it has
- * whole has to come out the same, and what was completed must have been a stack whose copy ends at
+ * whole has to come out the same, and what was completed must have been a stack with a copy that ends at
  * a page that is not there, in the middle of a function that the first frame found calls.
  *
  *   [flags u8][functions: 8 * u16][calls: n u8, n * (at u8, to u8)][steps ...]

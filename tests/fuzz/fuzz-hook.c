@@ -66,7 +66,7 @@ static size_t n_open(void)
 	return n - (server.closer.fd >= 0);
 }
 
-/* A memory file whose name, and so its link, is made of input: "/memfd:.../1/maps" and the like. */
+/* A memory file with a name, and so a link, that is made of input: "/memfd:.../1/maps" and the like. */
 static int named(const uint8_t *data, size_t len)
 {
 	char name[NAME + 1];

@@ -1,10 +1,10 @@
-/* fuzz-ipc.c - a producer whose tracing service sends any bytes.
+/* fuzz-ipc.c - a producer with a tracing service that sends any bytes.
  *
  * Input: one byte of flags (1: a descriptor rides on the first piece), one byte that is the size of
  * the pieces in which the rest is sent (0: all at once), then what the service sends from the
  * moment of the connection.  Request ids are counted from 1, so a recorded session is understood.
  * Whatever comes: no event before the binding was answered, none after the connection was lost, no
- * descriptor leaks, and what we say stays bounded. */
+ * descriptor leaks, and what we send stays bounded. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,7 +142,7 @@ static int listen_at(const char *name)
 	return fd;
 }
 
-/* What the producer says is read all along, or it would think the service stuck. */
+/* What the producer sends is read all along, or it would think the service stuck. */
 static void drain(int fd)
 {
 	static uint8_t sink[1 << 16];

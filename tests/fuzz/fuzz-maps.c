@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Every line found lies inside the text and says what a line can say. */
+/* Every line found lies inside the text and states what a line can state. */
 static void walk(const char *text, size_t len)
 {
 	const char *at = text, *end = text + len, *before = at;

@@ -2,7 +2,7 @@
  *
  *   [minor u8] then changes: [when u8][offset u16][value u64]     when: 0 from the start, else at that read
  *
- * Names have an end, and the layout stays within what the engine accepts.  Then stacks are unwound whose loop is in code with frame
+ * Names have an end, and the layout stays within what the engine accepts.  Then stacks are unwound with a loop in code with frame
  * pointers: first as they are, then with what the input puts on the stack, into registers and into frames that a BPF program
  * copied.  Each stack reads so many pages at most, and has its frames. */
 #include "tests/fuzz/interpreter-stacks.h"

@@ -1,4 +1,4 @@
-/* fuzz-rules.c - any bytes as a file of rules.  What must hold: what is refused says why, and where. */
+/* fuzz-rules.c - any bytes as a file of rules.  What must hold: each refusal has its reason and its place. */
 #include <string.h>
 
 #include "base/util.h"

@@ -1,4 +1,4 @@
-/* fuzz-smb.c - a shared memory whose other side writes what it likes, when it likes.
+/* fuzz-smb.c - a shared memory with another side that writes what it likes, when it likes.
  *
  * Input: page size, number of pages, layout and waiting room in 4 bytes, then steps: an operation,
  * a writer, and two bytes of value each.  Whatever comes: what we write stays inside the memory,

@@ -1,5 +1,5 @@
 #!/bin/bash
-# aarch64.sh - stacks of aarch64 programs, unwound on this host: by the native engine as the source says they are, and
+# aarch64.sh - stacks of aarch64 programs, unwound on this host: by the native engine as the source states them, and
 # by libdw the same.  tests/aarch64/snapshot.c takes the samples; tests/data/aarch64 has some that were taken under
 # qemu-user, and where that and a cross compiler are here, they are taken again.
 . "$(dirname "$0")/lib"
@@ -63,7 +63,7 @@ BARE_ROOT="scenes main start_c _start"
 compare recorded $DATA/bare.perfdata $DATA "$BARE_ROOT"
 compare recorded-signed $DATA/signed.perfdata $DATA "$BARE_ROOT"
 
-# A recording whose return addresses are not signed would prove nothing.
+# A recording with return addresses that are not signed would prove nothing.
 signed_words() {
 	"$PYTHON" - "$1" <<'PY'
 import struct, sys

@@ -1,6 +1,6 @@
 #!/bin/bash
 # boot.sh - the daemon as a machine runs it: a systemd that was booted for it, our units as they are installed, users
-# who ask, reload, restart, stop; then the Debian package, from installing to purging.
+# that ask, reload, restart, stop; then the Debian package, from installing to purging.
 #
 # The units are run as they are first.  Then with two changes that only show more: -v, and a system call that the unit
 # refuses ends the daemon by SIGSYS instead of failing with EPERM.
@@ -39,15 +39,15 @@ as() {
 }
 # asks NAME USER [GROUP] -- OPTIONS... : a recording by the daemon at its usual place.
 asks() {
-	local name=$1 user=$2 who=("${@:2:2}") folder=$TMP/$2
-	[ "$3" = -- ] && shift 3 || { who+=(--); shift 4; }
-	(cd "$folder" && as "${who[@]}" /usr/bin/perfwind record --daemon --json -o "$name.pftrace" -d 0.5 "$@") \
+	local name=$1 user=$2 user_ids=("${@:2:2}") folder=$TMP/$2
+	[ "$3" = -- ] && shift 3 || { user_ids+=(--); shift 4; }
+	(cd "$folder" && as "${user_ids[@]}" /usr/bin/perfwind record --daemon --json -o "$name.pftrace" -d 0.5 "$@") \
 		>"$TMP/$name.json" 2>"$TMP/$name.err"
 	local status=$?
 	[ ! -f "$folder/$name.pftrace" ] || cp "$folder/$name.pftrace" "$TMP/"
 	return $status
 }
-denied() { # NAME REGEX WHO... -- OPTIONS...
+denied() { # NAME REGEX USERS... -- OPTIONS...
 	asks "$1" "${@:3}"
 	[ $? = 1 ] && grep -qE -- "$2" "$TMP/$1.err" && return 0
 	cat "$TMP/$1.err"
@@ -120,7 +120,7 @@ check strict-starts systemctl start perfwind.service
 check strict-rights logged 'rights: perfmon,kill,dac_read_search,syslog; system calls are filtered'
 asks strict root -- -a -d 1
 check strict-names has strict "$NAMED"
-# Consent, at the socket that systemd handed over: who cannot be read directly is asked, by its memory at least.
+# Consent, at the socket that systemd handed over: a process that cannot be read directly is asked, by its memory at least.
 runs_as alice /usr/bin/perfwind run -- "$TMP/bin/recursion" 6000; HOOKED=$!
 runs_as alice "$TMP/bin/no-perf-events" 1 /usr/bin/perfwind run -- "$TMP/bin/recursion" 6000; FILTERED=$!
 wait_for used $HOOKED 20
@@ -149,7 +149,7 @@ check without-consent-cut json unhooked 'v["stacks"]["whole"] < v["stacks"]["cut
 asks filtered bob perfwind -- -p $FILTERED
 not_asked() { ! log | grep -E "process $1 .*: asked"; }
 check filtered-is-not-asked not_asked $FILTERED
-# Reload: who may what, and what may be asked, from now on.
+# Reload: permissions of users, and what may be asked, from now on.
 printf 'own-processes = no\nconsent-under-seccomp = yes\n' >/etc/perfwind.conf
 check reloads systemctl reload perfwind.service
 check reload-is-reported logged 'settings were read again'
@@ -200,7 +200,7 @@ check package-is-not-started all_are is-active inactive
 no_sockets() { [ -z "$(ls -A /run/perfwind)" ]; }
 check package-no-sockets no_sockets
 turn_on=$(sed -n 's/^perfwind: .* are off; to turn them on: //p' "$TMP/dpkg.log")
-check package-says-how [ "$turn_on" = "systemctl enable --now perfwind" ]
+check package-names-command [ "$turn_on" = "systemctl enable --now perfwind" ]
 check package-turned-on $turn_on
 check package-enables all_are is-enabled enabled
 check package-starts is perfwind.service active
@@ -208,8 +208,8 @@ asks packaged root -- -p $ALICES
 check package-records has packaged "$NAMED"
 PID=$(pid)
 check package-again installs_package
-says_nothing_again() { ! grep 'are off' "$TMP/dpkg.log"; }
-check package-says-it-once says_nothing_again
+is_quiet_again() { ! grep 'are off' "$TMP/dpkg.log"; }
+check package-names-it-once is_quiet_again
 check package-restarts [ "$(pid)" != "$PID" ]
 check package-is-up is perfwind.service active
 asks packaged-again alice -- -p $ALICES

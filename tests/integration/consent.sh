@@ -24,7 +24,7 @@ profile() {
 	cp "$U/$name.pftrace" "$TMP/" 2>/dev/null
 	return $status
 }
-said() { grep -qE -- "$2" "$TMP/$1.err" && return 0; cat "$TMP/$1.err"; return 1; }
+reported() { grep -qE -- "$2" "$TMP/$1.err" && return 0; cat "$TMP/$1.err"; return 1; }
 
 paranoid=$(cat /proc/sys/kernel/perf_event_paranoid)
 trap 'echo "$paranoid" >/proc/sys/kernel/perf_event_paranoid; cleanup' EXIT
@@ -42,17 +42,17 @@ for pid in $hooked $plain $denied $own $mute; do wait_for used $pid 50; done
 profile sides $FEW -v -a -d 2
 check sides-status [ $? = 0 ]
 check consent-names has sides '^recursion;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
-check consent-reported said sides 'no permission to read process [0-9]+ .*: it and similar processes are asked for their consent; .*hook\.sock'
+check consent-reported reported sides 'no permission to read process [0-9]+ .*: it and similar processes are asked for their consent; .*hook\.sock'
 check plain-without-names hasnt sides '^plain;.*main;'
 check denied-without-names hasnt sides '^denied;.*main;'
-check refused-reported said sides 'no permission to read process [0-9]+ .*, and it cannot be asked: the hook is not loaded in it, or disabled itself on a small alternate signal stack; .*perfwind run'
+check refused-reported reported sides 'no permission to read process [0-9]+ .*, and it cannot be asked: the hook is not loaded in it, or disabled itself on a small alternate signal stack; .*perfwind run'
 check own-read-directly has sides '^own;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
 check direct-not-asked bash -c "! grep -E 'process $own .*asked' '$TMP/sides.err'"
 check sides-consistent consistent sides
 # Processes that were asked and answered are counted, and those that answer elsewhere.
 check sides-counted bash -c "'$PERFWIND' report '$TMP/sides.pftrace' | grep -E '^Consent ' | tee /dev/stderr |
 	grep -qE ' [0-9]+ asked, [0-9]+ gave.*[0-9]+ did not answer'"
-check sides-mute-reported said sides 'did not answer within [0-9]+ ms; hint: its hook must reach the socket'
+check sides-mute-reported reported sides 'did not answer within [0-9]+ ms; hint: its hook must reach the socket'
 check socket-taken-away [ ! -e "$SOCKET" ]
 check still-there kill -0 $hooked $plain $denied $own
 
@@ -60,20 +60,20 @@ check still-there kill -0 $hooked $plain $denied $own
 profile daemonlike $SOME -v -p $hooked -d 1
 check rights-names has daemonlike '^recursion;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
 check rights-whole json daemonlike 'total > 0 and v["stacks"]["whole"] >= 0.99 * total'
-check rights-asked said daemonlike "process $hooked .*asked"
+check rights-asked reported daemonlike "process $hooked .*asked"
 # As before Linux 6.5.
 LAUNCHER="env PERFWIND_WITHOUT=peer-pidfd,pidfd" profile without $FEW -a -d 1
 check without-names has without '^recursion;_start;.*main;(recurse_even;recurse_odd;){20,}.*burn '
 # Signals may not be sent.
 profile no-kill +dac_read_search -a -d 1
-check no-kill-reported said no-kill 'it cannot be asked: no permission to send it a signal'
-# A second one at the same socket says so, and does not take it away.
+check no-kill-reported reported no-kill 'it cannot be asked: no permission to send it a signal'
+# A second one at the same socket reports it, and does not take it away.
 as_profiler $FEW "$U/perfwind" record -q --hook-socket "$SOCKET" -o "$U/first.pftrace" -a -d 30 2>/dev/null &
 first=$!
 started $first
 wait_for test -S "$SOCKET"
 profile second $FEW -a -d 1
-check second-reported said second 'hook socket cannot be opened: .*another perfwind listens there'
+check second-reported reported second 'hook socket cannot be opened: .*another perfwind listens there'
 check second-left-it test -S "$SOCKET"
 kill $first
 wait $first 2>/dev/null
@@ -105,7 +105,7 @@ asks asked -a -d 1
 check asked-status [ $? = 0 ]
 check asked-names has asked "^recursion;$CHAIN"
 check asked-plain-without-names hasnt asked '^plain;.*main;'
-check asked-reported said asked 'no permission to read process [0-9]+ .*: it and similar processes are asked for their consent; .*hook\.sock'
+check asked-reported reported asked 'no permission to read process [0-9]+ .*: it and similar processes are asked for their consent; .*hook\.sock'
 check asked-is-kept bash -c "'$PERFWIND' report '$TMP/asked.pftrace' | grep -q '^Note .*are asked for their consent'"
 check asked-consistent consistent asked
 cat >"$U/asker/config" <<END
@@ -185,7 +185,7 @@ if command -v go >/dev/null; then
 		gowork=$PID
 		wait_for used $gowork 50
 		profile go $FEW -v -a -d 2
-		check go-asked said go "process $gowork .*: asked"
+		check go-asked reported go "process $gowork .*: asked"
 		check go-runs-on kill -0 $gowork
 		kill $gowork
 	else

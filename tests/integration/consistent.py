@@ -123,7 +123,7 @@ def main():
     check_verdict(v)
     # A trace that is complete has its end mark; any other is reported to have none.
     ended = b"perfwind_end_missing" not in subprocess.run([perfwind, "losses", trace], capture_output=True, check=False).stdout
-    expect(v["complete"] == ended, "the verdict says complete:", v["complete"], "and the trace has its end:", ended)
+    expect(v["complete"] == ended, "the verdict has complete:", v["complete"], "and the trace has its end:", ended)
     expect(v["bytes"] == os.stat(trace).st_size, "bytes:", v["bytes"], "but the file has", os.stat(trace).st_size)
     folded = run(perfwind, "export", "--to", "folded", "-o", "-", trace).decode(errors="replace")
     leaves, total = Counter(), 0

@@ -89,7 +89,7 @@ if folder=$(cgroup_folder); then
 	second=$!
 	wait_for used $first 20
 	wait_for used $second 20
-	# before and while it is recorded: one was there, one moves in and becomes another program, whose children are short
+	# before and while it is recorded: one was there, one moves in and becomes another program, which has short children
 	record_in_background cgroups -a -d 3
 	recording=$!
 	sh -c 'echo $$ >"$0/cgroup.procs" && exec sh -c "for i in 1 2 3 4 5 6 7 8 9 10; do $1 0.05; done"' "$inner" "$PROGRAMS/qsort"
@@ -120,7 +120,7 @@ check inside-pid-consistent consistent own
 check inside-command-names has command '^recursion;.*main;(recurse_even;recurse_odd;){20,}.*burn '
 check inside-command-consistent consistent command
 
-# A container whose filter refuses perf_event_open: one line, with its hint, and no file.
+# A container with a filter that refuses perf_event_open: one line, with its hint, and no file.
 (in_container ./no-perf-events 1 ./perfwind record -o shared/refused.pftrace -- ./recursion 0.1) >"$TMP/refused.out" 2>"$TMP/refused.err"
 check inside-filter-status [ $? = 1 ]
 check inside-filter-one-line [ "$(wc -l <"$TMP/refused.err")" = 1 ]
@@ -128,7 +128,7 @@ check inside-filter-hint grep -qE 'seccomp.*--cap-add PERFMON --security-opt sec
 check inside-filter-no-file [ ! -e "$TMP/shared/refused.pftrace" ]
 
 [ -z "${RECORDS_BY_UNIT:-}" ] || exit 0 # from here on with the profiler's own privileges
-# Root of a user namespace has no right over the machine: user code of its own programs, and that is said.
+# Root of a user namespace has no right over the machine: user code of its own programs, and that is reported.
 paranoid=$(cat /proc/sys/kernel/perf_event_paranoid)
 restore() { echo "$paranoid" >/proc/sys/kernel/perf_event_paranoid; }
 trap 'restore; cleanup' EXIT
@@ -144,7 +144,7 @@ if as_nobody unshare -Urpf --mount-proc true 2>/dev/null; then
 	check rootless-names has rootless '^recursion;.*main;(recurse_even;recurse_odd;){20,}.*burn '
 	check rootless-kept steps_kept rootless '^kernel not permitted .*user code only'
 	check rootless-consistent consistent rootless
-	# Nor has who gave up the capabilities that it had there.
+	# Nor has a process that gave up the capabilities that it had there.
 	as_nobody unshare -Urpf --mount-proc setpriv --bounding-set=-all --inh-caps=-all --no-new-privs ./perfwind record --json -o bare.pftrace -- ./recursion 1 \
 		>"$TMP/bare.json" 2>"$TMP/bare.err"
 	check bare-status [ $? = 0 ]

@@ -1,6 +1,6 @@
 #!/bin/bash
 # control.sh - recordings that are asked for: a daemon that is not root, with the rights that the unit gives it and no
-# others, and plain users who may have this and not that.
+# others, and plain users that may have this and not that.
 . "$(dirname "$0")/lib"
 need_root
 need_perf
@@ -87,7 +87,7 @@ asks_while() {
 	fi
 	wait $asking
 }
-# denied USER NAME REGEX OPTIONS... : one line that says why, status 1, and no file.
+# denied USER NAME REGEX OPTIONS... : one line with the reason, status 1, and no file.
 denied() {
 	local user=$1 name=$2 regex=$3
 	shift 3
@@ -125,7 +125,7 @@ check own-names has own "$NAMED"
 check own-whole json own 'v["stacks"]["whole"] >= 0.99 * total'
 check own-user-code-only hasnt own '_\[k\]'
 check own-consistent consistent own
-check own-is-said grep -q "recorded by the perfwind daemon for user $ALICE" "$TMP/own.err"
+check own-is-reported grep -q "recorded by the perfwind daemon for user $ALICE" "$TMP/own.err"
 check own-is-alices [ "$(stat -c %u "$TMP/alice/own.pftrace")" = $ALICE ]
 check others-denied denied $ALICE others "process $BOBS is another user's \($BOB, you are $ALICE\)" -p $BOBS
 check roots-denied denied $ALICE roots "process $ROOTS is another user's \(0," -p $ROOTS
@@ -140,7 +140,7 @@ SECONDS_ASKED=1.5 asks $ALICE all -a
 check all-own has all "$NAMED"
 check all-own-only hasnt all '^threads'
 check all-but-rights hasnt all '^entitled'
-check all-is-said grep -q "only this user's own processes, and user code only" "$TMP/all.err"
+check all-is-reported grep -q "only this user's own processes, and user code only" "$TMP/all.err"
 # Others have no events: none of their samples is taken, not even to be left out.
 check all-without-others json all 'not {"not-allowed", "not-in-scope"} & set(v["skipped"])'
 check all-limit-is-kept kept all 'a process that is started outside of the recorded ones'
@@ -189,13 +189,13 @@ traces() { # NAME PID BUFFER_KB
 traces traced $ALICES 4096
 check trace-status [ $? = 0 ]
 check trace-names has traced "$NAMED"
-# What two data sources have to say is said once, and is in the trace.
-check trace-is-said [ "$(grep -c "^perfwind: recorded by the perfwind daemon for user $ALICE: only this" "$TMP/traced.err")" = 1 ]
+# What two data sources report is printed once, and is in the trace.
+check trace-is-reported [ "$(grep -c "^perfwind: recorded by the perfwind daemon for user $ALICE: only this" "$TMP/traced.err")" = 1 ]
 check trace-is-kept kept traced "recorded by the perfwind daemon for user $ALICE: only this user's own processes, and user"
 traces traced-other $BOBS 4096
 folded traced-other >"$TMP/traced-other.folded"
 check trace-of-others hasnt_line "$TMP/traced-other.folded" 'burn'
-check trace-of-others-said grep -q 'none of the requested processes is yours and can be recorded' "$TMP/traced-other.err"
+check trace-of-others-reported grep -q 'none of the requested processes is yours and can be recorded' "$TMP/traced-other.err"
 check trace-without-others hasnt_line "$TMP/traced.err" 'out of scope'
 traces traced-huge $ALICES 4000000
 check trace-memory-denied grep -q user-memory "$TMP/traced-huge.err"
@@ -218,7 +218,7 @@ tops $ALICE top-once --once -i 0.7 -p $ALICES
 check top-status [ $? = 0 ]
 check top-first first top-once ' burn +recursion$' 1
 check top-callers grep -qE ' recurse_even +recursion$' "$TMP/top-once.out"
-check top-is-said grep -q "recorded by the perfwind daemon for user $ALICE" "$TMP/top-once.err"
+check top-is-reported grep -q "recorded by the perfwind daemon for user $ALICE" "$TMP/top-once.err"
 "$PYTHON" "$INTEGRATION/top_keys.py" "$PERFWIND" $ALICES --daemon --control-socket "$SOCKET"
 tops $ALICE top-command -i 0.3 -n 5 -- "$TMP/bin/recursion" 2
 check top-command-status [ $? = 0 ]
@@ -227,7 +227,7 @@ tops $ALICE top-own-status -i 0.2 -- sh -c 'exit 7'
 check top-own-status [ $? = 7 ]
 tops $ALICE top-others --once -p $BOBS
 check top-others-denied [ $? = 1 ]
-check top-others-said grep -q "process $BOBS is another user's" "$TMP/top-others.err"
+check top-others-reported grep -q "process $BOBS is another user's" "$TMP/top-others.err"
 tops $ALICE top-rate --once -F 30000 -p $ALICES
 check top-rate-denied grep -q 'user-rate' "$TMP/top-rate.err"
 setpriv --reuid $ALICE --regid $ALICE --clear-groups "$PERFWIND" top --daemon --control-socket "$SOCKET" -i 0.3 -p $ALICES \
@@ -259,21 +259,21 @@ if [ "$(cat /proc/sys/kernel/perf_event_paranoid)" = 2 ]; then
 	check ladder-command-status [ $? = 0 ]
 	check ladder-command-kernel has kernel-command '^dd;.*_\[k\]'
 	check ladder-command-consistent consistent kernel-command
-	steps $BOB:$MEMBERS kernel-said -- sh -c "$COPY 2>/dev/null; exit 7"
+	steps $BOB:$MEMBERS kernel-reported -- sh -c "$COPY 2>/dev/null; exit 7"
 	check ladder-command-own-status [ $? = 7 ]
-	grep -q 'no hardware cycle counter' "$TMP/kernel-said.err" && timer='^no hardware cycle counter.*cpu-clock'
-	# The verdict's lines stand behind what is said.
-	sed -i '/^perfwind: /!d' "$TMP/kernel-said.err"
-	check ladder-said-and-kept steps_kept kernel-said \
+	grep -q 'no hardware cycle counter' "$TMP/kernel-reported.err" && timer='^no hardware cycle counter.*cpu-clock'
+	# The verdict's lines stand behind the messages.
+	sed -i '/^perfwind: /!d' "$TMP/kernel-reported.err"
+	check ladder-reported-and-kept steps_kept kernel-reported \
 		"^recorded by the perfwind daemon for user $BOB .own privileges: kernel frames are not permitted.$" ${timer:+"$timer"}
-	check ladder-kernel-children has kernel-said '^dd;.*_\[k\]'
+	check ladder-kernel-children has kernel-reported '^dd;.*_\[k\]'
 	steps $BOB:$MEMBERS kernel-pid -p $BOBS -d 0.5
 	check ladder-pid-by-daemon grep -q "recorded by the perfwind daemon for user $BOB .own privileges" "$TMP/kernel-pid.err"
-	# A user to whom the daemon gives no kernel either: own privileges, user code only, one line.
+	# A user that gets no kernel from the daemon either: own privileges, user code only, one line.
 	steps $ALICE own-command -- "$TMP/bin/recursion" 0.7
 	check ladder-own-status [ $? = 0 ]
 	check ladder-own-names has own-command "$NAMED"
-	check ladder-own-said steps_kept own-command '^kernel not permitted .*user code only' ${timer:+"$timer"}
+	check ladder-own-reported steps_kept own-command '^kernel not permitted .*user code only' ${timer:+"$timer"}
 	steps $BOB:$MEMBERS never-asked --no-daemon -- "$TMP/bin/recursion" 0.5
 	check ladder-no-daemon steps_kept never-asked '^kernel not permitted .*user code only' ${timer:+"$timer"}
 	steps $BOB:$MEMBERS user-asked --user-only -- "$TMP/bin/recursion" 0.5
@@ -281,7 +281,7 @@ if [ "$(cat /proc/sys/kernel/perf_event_paranoid)" = 2 ]; then
 	# Requests that own privileges never allow.
 	steps $ALICE refused-all -a -d 0.5
 	check ladder-refused-names has refused-all "$NAMED"
-	check ladder-refused-said steps_kept refused-all \
+	check ladder-refused-reported steps_kept refused-all \
 		"^recorded by the perfwind daemon for user $ALICE: only .*own privileges: the whole machine may not be sampled" ${timer:+"$timer"}
 	steps $ALICE refused-twice -p $BOBS -d 0.5
 	check ladder-refused-twice grep -q "may not be profiled by this user.*the daemon.s answer: process $BOBS is another user's" \
@@ -299,7 +299,7 @@ check command-terminated [ $? = 0 ]
 check command-names has command "$NAMED"
 check command-consistent consistent command
 
-# What a process says of itself is read as it could read it.  A perf map that leads to root's file, or is another user's,
+# What a process writes of itself is read as it could read it.  A perf map that leads to root's file, or is another user's,
 # names nothing; its own does, also where no other user may read it.
 runs_as_alice() { setpriv --reuid $ALICE --regid $ALICE --clear-groups "$@" & started $!; }
 mkdir -m 700 "$TMP/sealed"
@@ -333,7 +333,7 @@ as $BOB cp "$TMP/bob/map" "$MAP"
 asks $ALICE map-of-bob -p $JIT
 check map-of-bob-is-not-read hasnt map-of-bob 'of_bobs_file'
 if shows_root_mount; then # else no map is read, with another message
-	check map-of-bob-is-said kept map-of-bob "symbols of JIT code are missing: $MAP is rejected"
+	check map-of-bob-is-reported kept map-of-bob "symbols of JIT code are missing: $MAP is rejected"
 fi
 rm "$MAP"
 kill $JIT
@@ -417,7 +417,7 @@ wait $large
 check large [ $? = 0 ]
 check filter-was-enough hasnt_line "$TMP/daemon.err" 'the filter refuses'
 check rights-are-reported grep -q "rights: $RIGHTS$DIRECT; system calls are filtered" "$TMP/daemon.err"
-# During such requests too; by the unit its socket would have another daemon started for them at once.
+# During these requests too; by the unit its socket would have another daemon started for them at once.
 flood=
 if [ -z "${UNIT_DAEMON:-}" ]; then
 	as $ALICE "$PYTHON" "$TMP/bin/control_large.py" "$SOCKET" flood >"$TMP/flood.out" &
@@ -456,14 +456,14 @@ EACH=$((2 * $(nproc --all) + 1))
 starts_daemon $RIGHTS$DIRECT ${DIRECT:+"direct = yes"} "user-recordings = 1" "user-descriptors = $EACH"
 asks $BOB threads -p $BOBS
 check descriptors-denied [ $? = 1 ]
-check descriptors-said grep -qE '[0-9]+ threads on [0-9]+ CPUs need more descriptors .* .user-descriptors.; hint: name fewer' "$TMP/threads.err"
+check descriptors-reported grep -qE '[0-9]+ threads on [0-9]+ CPUs need more descriptors .* .user-descriptors.; hint: name fewer' "$TMP/threads.err"
 check descriptors-no-file [ ! -e "$TMP/threads.pftrace" ]
 asks $ALICE few -a
 check descriptors-left-out kept few '[0-9]+ of your [0-9]+ processes are not recorded: .* .user-descriptors.'
 check descriptors-without-others json few 'not {"not-allowed", "not-in-scope"} & set(v["skipped"])'
 ends_daemon
 
-# The daemon killed: the command of who had asked runs on, is waited for, and its exit status is ours.
+# The daemon killed: the client's command runs on, is waited for, and its exit status is ours.
 cat >"$TMP/bin/steady.sh" <<'SH'
 echo $$ >"$1.new" && mv "$1.new" "$1.pid"
 while [ ! -e "$1.stop" ]; do :; done
@@ -476,7 +476,7 @@ started $asking
 wait_for test -s "$TMP/alice/steady.pid"
 wait_for test -s "$TMP/alice/orphaned.pftrace"
 kill -9 "$DAEMON_PID"
-check orphaned-said wait_for grep -qE '^perfwind: the recording has ended early: the daemon has exited; .*; sh goes on$' "$TMP/orphaned.err"
+check orphaned-reported wait_for grep -qE '^perfwind: the recording has ended early: the daemon has exited; .*; sh goes on$' "$TMP/orphaned.err"
 check orphaned-goes-on kill -0 "$(cat "$TMP/alice/steady.pid")"
 touch "$TMP/alice/steady.stop"
 wait $asking
@@ -486,7 +486,7 @@ ends_daemon
 starts_daemon $RIGHTS
 as $ALICE "$PERFWIND" record --daemon --control-socket "$SOCKET" -o "$TMP/none/x" -- touch "$TMP/alice/started" 2>"$TMP/unmade.err"
 check unmade-status [ $? = 1 ]
-check unmade-said grep -q "^perfwind: the trace cannot be written to $TMP/none/x" "$TMP/unmade.err"
+check unmade-reported grep -q "^perfwind: the trace cannot be written to $TMP/none/x" "$TMP/unmade.err"
 check unmade-not-started [ ! -e "$TMP/alice/started" ]
 ends_daemon
 

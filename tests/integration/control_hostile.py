@@ -21,7 +21,7 @@ def connect():
 
 
 def closed(s, what):
-    """True: without a word.  The kernel resets a connection whose bytes were not read."""
+    """True: without a word.  The kernel resets a connection with bytes that were not read."""
     try:
         data = s.recv(4096)
     except ConnectionResetError:
@@ -40,9 +40,9 @@ def sends(what, data):
 def denied(what, data, words):
     s = connect()
     s.sendall(data)
-    kind, said = hear(s, DENIED)
-    if words not in said:
-        sys.exit("%s was answered: %r" % (what, said))
+    kind, text = hear(s, DENIED)
+    if words not in text:
+        sys.exit("%s was answered: %r" % (what, text))
     closed(s, what)
 
 
@@ -98,7 +98,7 @@ s = connect()
 s.sendall(b"\x05\x00")
 s.close()
 
-# 1,000 connections: some stay, the others are turned away; none is answered, and nobody waits for them.
+# 1,000 connections: some stay, the others are turned away; none is answered, and no client waits for them.
 many = []
 for i in range(1000):
     many.append(connect())

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """control_large.py SOCKET [flood] - requests that are small to send and large to serve: one process named 4,096 times,
 and each of many with its children.  They are answered, by a reason where they are past a limit.  flood: on and on, until
-nobody listens.  That others are served meanwhile is looked at by control.sh."""
+without a listener.  That others are served meanwhile is looked at by control.sh."""
 import os
 import resource
 import subprocess

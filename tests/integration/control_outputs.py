@@ -22,9 +22,9 @@ def denied(what, *sent):
     """With the request, as version 2 had it."""
     s = control_client.connect(path)
     send_with(s, request([pid]), *[one if isinstance(one, int) else one.fileno() for one in sent or (s,)])
-    kind, said = hear(s, DENIED, ACCEPTED)
-    if kind != DENIED or b"has a descriptor, as in version 2" not in said or s.packets:
-        sys.exit("%s was answered: %u %r" % (what, kind, said))
+    kind, text = hear(s, DENIED, ACCEPTED)
+    if kind != DENIED or b"has a descriptor, as in version 2" not in text or s.packets:
+        sys.exit("%s was answered: %u %r" % (what, kind, text))
     try:
         more = s.recv(1)
     except ConnectionResetError:
@@ -35,9 +35,9 @@ def denied(what, *sent):
 
 
 def accepted(s):
-    kind, said = hear(s, DENIED, ACCEPTED)
+    kind, text = hear(s, DENIED, ACCEPTED)
     if kind != ACCEPTED:
-        sys.exit("denied: %r" % said)
+        sys.exit("denied: %r" % text)
     if not s.packets:
         sys.exit("accepted without a descriptor for the packets")
 
@@ -83,9 +83,9 @@ for what, gone in ("that has gone", socket.socket.close), ("that is shut", lambd
     s = ask(path, [pid], 999)
     accepted(s)
     gone(s.packets)
-    kind, said = hear(s, DENIED, DONE, FAILED)
-    if kind == DONE or b"has closed its end" not in said:
-        sys.exit("a reader %s was answered: %u %r" % (what, kind, said))
+    kind, text = hear(s, DENIED, DONE, FAILED)
+    if kind == DONE or b"has closed its end" not in text:
+        sys.exit("a reader %s was answered: %u %r" % (what, kind, text))
     if kind == FAILED:
         hear(s, DONE)
     close(s)

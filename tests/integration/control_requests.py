@@ -116,7 +116,7 @@ def one():
             s.shutdown(socket.SHUT_WR)  # else the daemon waits for the rest of what may be half a frame
         for _ in range(0 if half else rng.choice([0, 0, 0, 1, 3])):
             s.sendall(message(rng.choice([STOP, RENEW, RENEW, REQUEST, 99]), bytes(rng.randrange(9))))
-        kind, said = hear(s, ACCEPTED, DENIED, FAILED)
+        kind, _ = hear(s, ACCEPTED, DENIED, FAILED)
         if kind != ACCEPTED:
             return "denied"
         for _ in range(rng.choice([0, 0, 1, 4])):

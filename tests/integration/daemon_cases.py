@@ -1,6 +1,6 @@
 """daemon_cases.py PERFWIND PROGRAMS TMP [CASE...] - `perfwind daemon` against the fake service, case by case.
 
-A case is a function; its first line says what is promised.  Prints `ok NAME` or `not ok NAME: why`."""
+A case is a function; its first line states what is promised.  Prints `ok NAME` or `not ok NAME: why`."""
 import contextlib
 import os
 import re
@@ -16,7 +16,7 @@ from fake_traced import Service, every, fields, message, one, perf_config, sourc
 
 PERFWIND, PROGRAMS, TMP = sys.argv[1:4]
 PYTHON = sys.executable
-# Where systemd runs it as the unit says: systemd_unit.py.
+# Where systemd runs it as in the unit: systemd_unit.py.
 UNIT_DAEMON = os.environ.get("UNIT_DAEMON")
 CASES = []
 names = iter(range(1 << 20))
@@ -331,7 +331,7 @@ def every_state():
 
 @case
 def refused_config():
-    """A config that is refused says which field, once; its stop is answered; the others go on."""
+    """Of a refused config the field is reported, once; its stop is answered; the others go on."""
     with Setting() as s:
         service = s.begin()
         pid = s.target()
@@ -567,7 +567,7 @@ def full_memory():
 
 @case
 def not_there_yet():
-    """Started before its service: waits, says so once, and serves when it comes."""
+    """Started before its service: waits, reports it once, and serves when it comes."""
     with Setting(service=False) as s:
         wait_until(lambda: "no tracing service" in s.daemon.log(), "the line")
         time.sleep(0.7)
@@ -744,7 +744,7 @@ def wire_command(service, body):
     return len(frame).to_bytes(4, "little") + frame
 
 
-# ---- who may be the service
+# ---- processes that may be the service
 
 def refused_service(s, word):
     """The daemon has connected, and closes without a byte; what it logged of it."""
@@ -779,7 +779,7 @@ def other_users_service():
             pass
         s.service.begin()
         expect([d["name"] for d in s.service.descriptors] == ["linux.perf", "perfetto.metatrace"], "not registered")
-    # What the name is now says nothing of who is connected: the listener is judged.
+    # What the name is now does not prove the identity of the peer: the listener is judged.
     with Setting(service=False, rights=RIGHTS) as s:
         s.service = Service(s.name, uid=BOB)
         refused_service(s, "user %d runs it" % BOB)
@@ -855,7 +855,7 @@ def term_at_once():
         expect(s.daemon.end() == 0, "status")
     with Setting() as s:
         s.begin()
-        expect(s.daemon.end() == 0, "status")  # nobody answers its Sync: given up after some seconds
+        expect(s.daemon.end() == 0, "status")  # no peer answers its Sync: given up after some seconds
 
 
 @case
@@ -1145,7 +1145,7 @@ def works(rights, direct):
         def refused():
             return "cannot start" in s.daemon.log()
 
-        # A writer says nothing yet: it is there before the events are opened.
+        # A writer prints nothing yet: it is there before the events are opened.
         wait_until(lambda: refused() or sampling(service), "a start")
         if not refused():
             writer = writer_of(service, 1)
@@ -1232,7 +1232,7 @@ class Shown:
 
     @staticmethod
     def rights():
-        # Where PERFMON does not open mappings, those who do not consent need ptrace to be read.
+        # Where PERFMON does not open mappings, processes that do not consent need ptrace to be read.
         release = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
         return RIGHTS + ("" if release >= (6, 15) else ",sys_ptrace")
 
@@ -1258,8 +1258,8 @@ class Shown:
         self.pids[name] = self.setting.run(*as_user(uid, *run, path, "300", groups=groups))
         wait_until(lambda: os.readlink("/proc/%d/exe" % self.pids[name]) == path, "the exec")
 
-    def record(self, service, wanted=(), said=""):
-        """A data source: until those have stacks and this is said.  Its trace, and the names of those who have stacks."""
+    def record(self, service, wanted=(), printed=""):
+        """A data source: until those have stacks and this is printed.  Its trace, and the names of those that have stacks."""
         buffer = next(self.buffers)
         config = source_config(perf_config(500, self.pids.values(), kernel=True), buffer=buffer)
         service.setup(buffer, config)
@@ -1278,7 +1278,7 @@ class Shown:
             service.flush(request, buffer)
             service.wait(lambda: request in service.flushed, "the answer to a flush")
             service.scrape()
-            return said in self.setting.daemon.log() and all(with_stack(n) > 20 if n in wanted else left_out(n) > 20
+            return printed in self.setting.daemon.log() and all(with_stack(n) > 20 if n in wanted else left_out(n) > 20
                                                                    for n in self.pids)
 
         wait_until(each_was_there, "samples of each: %s" % {n: (with_stack(n), left_out(n)) for n in self.pids}, 60)
@@ -1290,7 +1290,7 @@ class Shown:
 
 @case
 def shown():
-    """Who consents is shown, others by user and group in the settings; of the rest neither stack nor name."""
+    """A process that consents is shown, others by user and group in the settings; of the rest neither stack nor name."""
     if os.geteuid() != 0:
         raise Skipped("needs root")
     s = Shown("")
@@ -1301,7 +1301,7 @@ def shown():
         s.start("of-bob", BOB, groups=[61100])
         s.start("consents", BOB, consents=True)
         s.start("of-root", 0)
-        trace, seen = s.record(service, ["consents"], said="are not shown")
+        trace, seen = s.record(service, ["consents"], printed="are not shown")
         expect(seen == ["consents"], seen)
         for name in (b"of-alice", b"of-bob", b"of-root"):
             expect(name not in trace, "%s is named" % name)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # debug-files.sh - where names and unwind information stand when they do not stand in the program: .gnu_debugdata, a
 # debug file by build id or by link, the process's own memory.  The names stand in
-# programs/recursion.c and programs/dlopen.c, whose functions have no dynamic symbols.
+# programs/recursion.c and programs/dlopen.c, with functions that have no dynamic symbols.
 . "$(dirname "$0")/lib"
 need_perf
 CC=${CC:-gcc}
@@ -97,8 +97,8 @@ stripped() {
 	strip --strip-all "$TMP/$1"
 }
 frames_only_in() { readelf -SW "$2" | grep -q ' \.debug_frame  *PROGBITS' && ! readelf -SW "$1" | grep -q '\.debug_frame'; }
-# Code without CFI is walked, and found whole mostly; but then the report says that frames were guessed.  Of those whose
-# CFI is read from elsewhere only the first may be, which do not wait for it.
+# Code without CFI is walked, and found whole mostly; but then the report marks frames as guessed.  Of the programs with
+# CFI that is read from elsewhere only the first samples may be, which do not wait for it.
 guessed_share() { "$PERFWIND" report "$TMP/$1.pftrace" 2>/dev/null | awk '/^Guessed / { print $2 == "<" ? $3 : $2; n = 1 } END { if (!n) print 0 }'; }
 guesses() { awk -v share="$(guessed_share "$1")" 'BEGIN { exit !(share > 50) }'; }
 guesses_not() { awk -v share="$(guessed_share "$1")" 'BEGIN { print "guessed: " share " %"; exit !(share < 1) }'; }
@@ -146,7 +146,7 @@ if is_root && id nobody >/dev/null 2>&1; then
 	strip --strip-all "$TMP/others/sealed"
 	(cd "$TMP/others" && objcopy --add-gnu-debuglink=secret.debug sealed)
 	chmod a+rx "$TMP" "$TMP/others" "$TMP/others/.debug" "$TMP/others/sealed"
-	# of_nobody NAME : a recording of the program while the user nobody runs it.
+	# of_nobody NAME : a recording of the program while an ordinary user runs it.
 	of_nobody() {
 		setpriv --reuid nobody --clear-groups --inh-caps=-all --bounding-set=-all "$TMP/others/sealed" 60 &
 		target=$!
@@ -171,7 +171,7 @@ else
 	skip sealed "needs root and a user nobody"
 fi
 
-# A library that no path leads to any more, recorded by a user who may not open what is only mapped: it is unwound and
+# A library that no path leads to any more, recorded by a user that may not open what is only mapped: it is unwound and
 # named (by its dynamic symbols) out of the process's memory.
 if is_root && id nobody >/dev/null 2>&1 && [ "$(cat /proc/sys/kernel/perf_event_paranoid)" -le 2 ]; then
 	mkdir "$TMP/user"

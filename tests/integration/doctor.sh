@@ -27,7 +27,7 @@ put() { [ -e "/proc/sys/kernel/$1" ] && echo "$2" >"/proc/sys/kernel/$1"; } 2>/d
 
 SOCKET=$TMP/control.sock # mostly without a listener
 as_root() { (cd "$TMP/user" && "$@"); }
-# doctor NAME [COMMAND...] : JSON into NAME.json, by who the command makes it run as; sets STATUS.
+# doctor NAME [COMMAND...] : JSON into NAME.json, by the user that the command makes it run as; sets STATUS.
 doctor() {
 	local name=$1
 	shift
@@ -44,7 +44,7 @@ if not eval(sys.argv[3]):
     sys.exit("%s\nnot true: %s" % (g, sys.argv[3]))
 PY
 }
-# The exit status, "works", and what a recording says: one truth.
+# The exit status, "works", and what a recording reports: one truth.
 agrees() {
 	local name=$1 record
 	shift
@@ -154,9 +154,9 @@ kill $DAEMON
 wait $DAEMON
 module() { as_root ./no-perf-events 13 "$@"; }
 check module agrees module module
-check module-said gate module own-programs 'g["state"] == "shut" and "ausearch" in g["hint"]'
+check module-reported gate module own-programs 'g["state"] == "shut" and "ausearch" in g["hint"]'
 
-# Yama, where the kernel has it: most that are not a distribution's have not, and then there is no such gate.
+# Yama, where the kernel has it: most that are not a distribution's have not, and then this gate is absent.
 if [ ! -e /proc/sys/kernel/yama/ptrace_scope ]; then
 	unable yama "this kernel was built without it"
 elif put yama/ptrace_scope 1; then

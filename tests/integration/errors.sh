@@ -71,7 +71,7 @@ else
 	skip output-foreign "needs root and setpriv"
 fi
 
-# What is printed into a full disk is missing: said once, and the status is 1.
+# What is printed into a full disk is missing: one message, and the status is 1.
 unprinted() { # NAME ARGUMENTS...
 	local name=$1 got
 	shift
@@ -137,7 +137,7 @@ refuse export-unwritable 1 'No such file' export --to html -o no-such-dir/x.html
 refuse export-to-directory 1 'directory' export --to folded -o dir "$STOCK"
 refuse export-unknown-format 2 'folded' export --to foldd text
 
-# A daemon without rights says which sockets it could not make, and goes on without.
+# A daemon without rights reports which sockets it could not make, and goes on without.
 if is_root && command -v setpriv >/dev/null; then
 	cp "$PERFWIND" "$TMP/perfwind"
 	setpriv --reuid=65534 --regid=65534 --clear-groups "$TMP/perfwind" daemon -s "$TMP/no-service" 2>"$TMP/plain.err" &

@@ -15,7 +15,7 @@ record period -e cpu-clock -c 2000000 -- "$PROGRAMS/recursion" 1
 check period-accounted json period '0.85 <= v["cpu_accounted"] <= 1.1'
 check period-consistent consistent period
 check period-names has period 'main;recurse_even;'
-# 40 MB in pages of 4 KiB: one fault each, unless pages are huge.
+# 40 MB in pages of 4 KiB: one fault each, if pages are not huge.
 cat >"$TMP/faults.py" <<'PY'
 import mmap
 m = mmap.mmap(-1, 40 << 20)
@@ -38,9 +38,9 @@ check faults-names has faults '^python3?[^;]*;.*(_PyEval_EvalFrameDefault| \[pyt
 record followers -e cpu-clock,page-faults,context-switches -- "$PROGRAMS/recursion" 0.6
 check followers-consistent consistent followers
 check followers-names has followers 'main;recurse_even;'
-# Before Linux 6.13 inherited events could not be counted: a step down, said once and kept.
+# Before Linux 6.13 inherited events could not be counted: a step down, reported once and kept.
 PERFWIND_WITHOUT=inherit-read record alone -e cpu-clock,page-faults -- "$PROGRAMS/recursion" 0.4
-check alone-said-and-kept steps_kept alone '^the events after the first are left out: .*Linux 6.13'
+check alone-reported-and-kept steps_kept alone '^the events after the first are left out: .*Linux 6.13'
 check alone-consistent consistent alone
 # Their names and a count of each at every sample stand in the packets (field 50: compressed ones).
 cat >"$TMP/packets.py" <<'PY'
@@ -70,7 +70,7 @@ everything = b"".join(packets(open(sys.argv[1], "rb").read()))
 sys.exit(not all(name.encode() in everything for name in sys.argv[2:]))
 PY
 if grep -q 'the events after the first are left out' "$TMP/followers.err"; then
-	ok followers-left-out-is-said # of a process, before Linux 6.13; of the machine all kernels count them
+	ok followers-left-out-is-reported # of a process, before Linux 6.13; of the machine all kernels count them
 	is_root && record followers -a -d 0.5 -e cpu-clock,page-faults,context-switches
 fi
 if is_root || ! grep -q 'are left out' "$TMP/followers.err"; then
@@ -82,7 +82,7 @@ for clock in monotonic monotonic_raw boottime realtime; do
 	check "clock-$clock-consistent" consistent "clock-$clock"
 done
 
-# Half in the kernel: --user-only sees about half of the time, and says so.
+# Half in the kernel: --user-only sees about half of the time, and reports it.
 cat >"$TMP/half.py" <<'PY'
 import os, time
 fd = os.open("/dev/zero", os.O_RDONLY)
@@ -103,7 +103,7 @@ record half --user-only -- "$PYTHON" "$TMP/half.py"
 check user-only-half json half '0.35 <= v["cpu_accounted"] <= 0.65'
 check user-only-no-kernel hasnt half '_\[k\]'
 check user-only-consistent consistent half
-check user-only-said grep -q 'in the kernel, which was not sampled' "$TMP/half.err"
+check user-only-reported grep -q 'in the kernel, which was not sampled' "$TMP/half.err"
 
 if ! is_root; then
 	skip kernel-half "needs root"
@@ -132,7 +132,7 @@ if [ -r /sys/kernel/tracing/events/sched/sched_switch/id ]; then
 	check tracepoint-filter-none-consistent consistent nothing
 	record badfilter -e sched:sched_switch --filter 'no_such_field == 1' -c 1 -- sleep 0.1
 	check tracepoint-bad-filter [ $? = 1 ]
-	check tracepoint-bad-filter-said grep -q 'no_such_field' "$TMP/badfilter.err"
+	check tracepoint-bad-filter-reported grep -q 'no_such_field' "$TMP/badfilter.err"
 	record all-switches -a -e sched:sched_switch -d 0.5
 	check tracepoint-all has all-switches '(__schedule|schedule)_\[k\] '
 	check tracepoint-all-consistent consistent all-switches

@@ -141,7 +141,7 @@ class Memory:
         if COMPARE_EXCHANGE:
             expected, address = ctypes.c_uint32(old), ctypes.c_void_p(self.base + page * self.page_size)
             return bool(COMPARE_EXCHANGE(address, ctypes.byref(expected), ctypes.c_uint32(new), 4, 2))
-        # One chunk a page: nobody else touches a word whose only chunk is ours to read.
+        # One chunk a page: no other side touches a word with a single chunk that is ours to read.
         assert CHUNKS[old >> 28 & 7] == 1
         struct.pack_into("<I", self.map, page * self.page_size, new)
         return True

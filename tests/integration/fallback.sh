@@ -1,5 +1,5 @@
 #!/bin/bash
-# fallback.sh - the integration tests again as on the oldest kernel: every newer facility is said to be missing.  Two run
+# fallback.sh - the integration tests again as on the oldest kernel: every newer facility is reported as missing.  Two run
 # at a time, which is load for each other, too.
 . "$(dirname "$0")/lib"
 need_perf

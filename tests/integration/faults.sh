@@ -147,7 +147,7 @@ else
 	skip memory "no memory cgroup can be made here"
 fi
 
-# An ordinary user whose /proc shows own processes only.
+# An ordinary user with a /proc that shows own processes only.
 hidden() {
 	chmod 777 "$TMP"
 	unshare -m sh -c 'mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"' sh \

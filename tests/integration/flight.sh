@@ -94,7 +94,7 @@ if [ "$(id -u)" = 0 ]; then
 	cp "$PERFWIND" "$TMP/perfwind" && chmod 755 "$TMP" "$TMP/perfwind"
 	check other-user fails 1 setpriv --reuid 65534 --clear-groups "$TMP/perfwind" snapshot -p $recorder
 	check other-user-reason grep -q 'another user' "$TMP/failed"
-	# A process of another user at such a name, which accepts no connection after the first one.
+	# A process of another user at this name, which accepts no connection after the first one.
 	cat >"$TMP/listener.py" <<-'END'
 		import os, socket, sys, time
 		os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)

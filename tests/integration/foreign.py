@@ -46,7 +46,7 @@ def arch(file, name):
 
 
 def swapped(file):
-    """Only what stands before the records: nobody who sees the magic reads on."""
+    """Only what stands before the records: no reader goes on after the magic."""
     for at in range(0, FEATURES_AT, 8):
         file.data[at : at + 8] = file.data[at : at + 8][::-1]
 

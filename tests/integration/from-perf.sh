@@ -5,8 +5,8 @@ need_perf
 cd "$TMP" || exit 1
 IN=() # what a command runs in
 p() { timeout 60 "${IN[@]}" "$PERFWIND" "$@" 2>&1; }
-# says NAME STATUS REGEX ARGUMENTS... : the exit status, and a line of the output.
-says() {
+# prints NAME STATUS REGEX ARGUMENTS... : the exit status, and a line of the output.
+prints() {
 	local name=$1 status=$2 regex=$3 out got
 	shift 3
 	out=$(p "$@")
@@ -67,13 +67,13 @@ verdict daemon-has-none 2 '^perfwind: --off-cpu works without a daemon only' rec
 # Two profiles in one trace.
 verdict two-events 0 '^  also +[0-9,]+ samples? of page-faults' record -F 499 -e cpu-clock:u -e page-faults:u -o two.pftrace -- "$PYTHON" -c '
 x = bytearray(1 << 24); sum(i * i for i in range(1000000))'
-says two-first 0 '^Event +cpu-clock(:u)?; not shown .*: page-faults' report two.pftrace
-says two-second 0 '^Event +page-faults(:u)?; not shown .*: cpu-clock' report --event page-faults two.pftrace
-! is_root || says two-no-loss 0 'no data was lost' losses two.pftrace
+prints two-first 0 '^Event +cpu-clock(:u)?; not shown .*: page-faults' report two.pftrace
+prints two-second 0 '^Event +page-faults(:u)?; not shown .*: cpu-clock' report --event page-faults two.pftrace
+! is_root || prints two-no-loss 0 'no data was lost' losses two.pftrace
 verdict two-wrong 1 'unknown event' record -e cpu-clock -e no-such-event -o none.pftrace -- true
 verdict switch-output 0 'snapshot: [0-9,]+ samples, .*switch-[0-9]+.pftrace$|; [0-9,]+ more are in the files before it$' record --switch-output=200ms -F 4000 -o switch.pftrace -- "$PROGRAMS/recursion" 1
-says switch-output-more 0 'burn' report switch-2.pftrace
-says switch-output-rest 0 'Samples +[0-9]' report switch.pftrace
+prints switch-output-more 0 'burn' report switch-2.pftrace
+prints switch-output-rest 0 'Samples +[0-9]' report switch.pftrace
 verdict switch-output-size 2 'max-size SIZE' record --switch-output=100M -- true
 # On a terminal a message stands on a line of its own, not behind the progress.
 clears() {
@@ -94,8 +94,8 @@ if at < 0 or len(parts) < 2 or wrong:
 PY
 }
 check progress-cleared clears
-says top-g 0 '^ *self %' top -g --call-graph dwarf -K -d 0.5 --once -- "$PROGRAMS/recursion" 2
-says top-cpus 2 'record -a -C LIST' top -C 0 -a
+prints top-g 0 '^ *self %' top -g --call-graph dwarf -K -d 0.5 --once -- "$PROGRAMS/recursion" 2
+prints top-cpus 2 'record -a -C LIST' top -C 0 -a
 verdict note 0 'record: --stat: threads are always recorded apart' record -s -o s.pftrace -- true
 verdict max-size 0 'samples? in' record --max-size 4K -F 4999 -o max.pftrace -- "$PROGRAMS/recursion" 30
 verdict delay 0 'samples? in' record -D 300 -o delay.pftrace -- "$PROGRAMS/recursion" 1
@@ -120,11 +120,11 @@ started $threads
 wait_for eval '[ "$(ls /proc/$threads/task | wc -l)" -ge 3 ]'
 one=$(ls /proc/$threads/task | tail -n 1)
 verdict thread 0 'samples? in' record -t $one -d 0.5 -o thread.pftrace
-says thread-alone 0 "^ *100\.00 .*\b$one\b" report --by thread thread.pftrace
+prints thread-alone 0 "^ *100\.00 .*\b$one\b" report --by thread thread.pftrace
 kill $threads
 verdict no-thread 2 'there is no thread with this id' record -t 4194304 -d 0.1
 if is_root; then
-	says machine 0 'samples? in' record -a -g -o all.pftrace -- sleep 0.3
+	prints machine 0 'samples? in' record -a -g -o all.pftrace -- sleep 0.3
 	# Of one cgroup.
 	if folder=$(cgroup_folder); then
 		group=$folder/perfwind-perf.$$
@@ -136,7 +136,7 @@ if is_root; then
 		path=$(sed -n 's/^.*:\(.*perfwind-perf.*\)$/\1/p' /proc/$inside/cgroup)
 		verdict cgroup 0 '[0-9] skipped \(not-in-scope' record -G "$path" -o cgroup.pftrace -- sleep 0.5
 		check cgroup-alone [ "$(p report --by cgroup cgroup.pftrace | sed '1,/^ *%/d' | awk '{ print $1, $NF }')" = "100.00 $path" ]
-		says cgroup-stat 0 "^  $path +[0-9.]+ ms +task-clock " stat -G "$path" -e task-clock -d 0.3
+		prints cgroup-stat 0 "^  $path +[0-9.]+ ms +task-clock " stat -G "$path" -e task-clock -d 0.3
 		exact cgroup-stat-csv 0 stat -G "$path" --csv -e task-clock -d 0.3 <<<"${path%.*}.N,msec,task-clock,N,CPUs utilized"
 		kill $inside
 		wait $inside 2>/dev/null
@@ -150,19 +150,19 @@ if is_root; then
 fi
 
 # Counts.  The machine may have no hardware counters: then their row has the reason.
-says stat 0 '^ +[0-9.]+ ms +task-clock(:u)? .* CPUs utilized' stat -- true
-says stat-status 7 ' elapsed$' stat -- sh -c 'exit 7'
-says stat-hardware 0 '^ +([0-9,]+ +cycles:u|not supported +cycles:u .*not supported on this machine)' stat -e cycles:u -- true
-says stat-group 0 '^ +[0-9,]+ +minor-faults' stat -e '{page-faults:u,minor-faults:u}:S,task-clock:u' -- true
-says stat-command-name 0 '^ +true-[0-9]+ +[0-9.]+ ms +task-clock' stat --by process -e task-clock -- true
-says stat-repeat 0 'mean of 3 runs' stat -r 3 -- true
-says stat-interval 0 '^ +0\.[0-9]+ +[0-9.]+ ms +task-clock' stat -I 100 -e task-clock:u -- "$PROGRAMS/recursion" 0.3
-says stat-pid 0 '^ +[0-9.]+ ms +task-clock' stat -e task-clock:u -d 0.3 -p $target
-says stat-thread 0 "recursion-$target +[0-9.]+ ms" stat -e task-clock:u -d 0.3 --by thread -t $target
-says stat-stop-watch 3 ' task-clock' stat -e task-clock:u -p $target -- sh -c 'exit 3'
-says stat-events 2 'unknown event' stat -e no-such-event -- true
-says stat-no-target 2 'needs a target' stat -e cs
-says stats 2 'perfwind losses' stats perf.pftrace
+prints stat 0 '^ +[0-9.]+ ms +task-clock(:u)? .* CPUs utilized' stat -- true
+prints stat-status 7 ' elapsed$' stat -- sh -c 'exit 7'
+prints stat-hardware 0 '^ +([0-9,]+ +cycles:u|not supported +cycles:u .*not supported on this machine)' stat -e cycles:u -- true
+prints stat-group 0 '^ +[0-9,]+ +minor-faults' stat -e '{page-faults:u,minor-faults:u}:S,task-clock:u' -- true
+prints stat-command-name 0 '^ +true-[0-9]+ +[0-9.]+ ms +task-clock' stat --by process -e task-clock -- true
+prints stat-repeat 0 'mean of 3 runs' stat -r 3 -- true
+prints stat-interval 0 '^ +0\.[0-9]+ +[0-9.]+ ms +task-clock' stat -I 100 -e task-clock:u -- "$PROGRAMS/recursion" 0.3
+prints stat-pid 0 '^ +[0-9.]+ ms +task-clock' stat -e task-clock:u -d 0.3 -p $target
+prints stat-thread 0 "recursion-$target +[0-9.]+ ms" stat -e task-clock:u -d 0.3 --by thread -t $target
+prints stat-stop-watch 3 ' task-clock' stat -e task-clock:u -p $target -- sh -c 'exit 3'
+prints stat-events 2 'unknown event' stat -e no-such-event -- true
+prints stat-no-target 2 'needs a target' stat -e cs
+prints stats 2 'perfwind losses' stats perf.pftrace
 check stat-json "$PYTHON" -c '
 import json, subprocess, sys
 out = subprocess.run([sys.argv[1], "stat", "--json", "-e", "task-clock:u,page-faults:u,cycles:u", "--", "true"], stdout=subprocess.PIPE, check=True).stdout
@@ -171,9 +171,9 @@ assert clock["state"] == faults["state"] == "counted" and clock["value"] > 0 and
 assert cycles["state"] in ("counted", "not supported"), out
 ' "$PERFWIND"
 if is_root; then
-	says stat-all 0 '^ *CPU0 +[0-9.]+ ms +cpu-clock' stat -a -A -e cpu-clock -- sleep 0.2
-	says stat-cgroup 2 'there is no cgroup of this name' stat -G no-such-cgroup -d 0.1
-	says stat-processes 0 "recursion-$target +[0-9.]+ ms" stat -a --by process -e task-clock -d 0.3
+	prints stat-all 0 '^ *CPU0 +[0-9.]+ ms +cpu-clock' stat -a -A -e cpu-clock -- sleep 0.2
+	prints stat-cgroup 2 'there is no cgroup of this name' stat -G no-such-cgroup -d 0.1
+	prints stat-processes 0 "recursion-$target +[0-9.]+ ms" stat -a --by process -e task-clock -d 0.3
 fi
 exact stat-csv 0 stat --csv -e page-faults:u,minor-faults:u -- true <<<"N,,page-faults:u,N,,
 N,,minor-faults:u,N,,"
@@ -185,16 +185,16 @@ fi
 kill $target
 
 # Reports.
-says sort 0 '^perfwind: report: --sort comm,dso,symbol: rows are of one kind: --by function$' report --sort comm,dso,symbol perf.pftrace
-says sort-comm 0 'process' report --sort comm perf.pftrace
-says no-children 0 '^ +self %' report --no-children perf.pftrace
-says report-cgroups 1 '^perfwind: report: the trace has no cgroup perf.pftrace(; it has:| \(no cgroups)' report --cgroup perf.pftrace perf.pftrace
-says report 0 '^ +self %' report --stdio --no-children -i perf.pftrace
-says report-tree 0 'samples  call$' report -g perf.pftrace
-says report-callers 0 'called by' report --callers burn perf.pftrace
-says report-callees 0 'recurse_odd' report --callees main --max-depth 3 -i perf.pftrace
-says report-time 0 'Only +0.100 to 0.200 s' report --time 100ms-200ms perf.pftrace
-says report-cgroup 1 'the trace has no cgroup perf.pftrace' report --cgroup perf.pftrace perf.pftrace
+prints sort 0 '^perfwind: report: --sort comm,dso,symbol: rows are of one kind: --by function$' report --sort comm,dso,symbol perf.pftrace
+prints sort-comm 0 'process' report --sort comm perf.pftrace
+prints no-children 0 '^ +self %' report --no-children perf.pftrace
+prints report-cgroups 1 '^perfwind: report: the trace has no cgroup perf.pftrace(; it has:| \(no cgroups)' report --cgroup perf.pftrace perf.pftrace
+prints report 0 '^ +self %' report --stdio --no-children -i perf.pftrace
+prints report-tree 0 'samples  call$' report -g perf.pftrace
+prints report-callers 0 'called by' report --callers burn perf.pftrace
+prints report-callees 0 'recurse_odd' report --callees main --max-depth 3 -i perf.pftrace
+prints report-time 0 'Only +0.100 to 0.200 s' report --time 100ms-200ms perf.pftrace
+prints report-cgroup 1 'the trace has no cgroup perf.pftrace' report --cgroup perf.pftrace perf.pftrace
 check report-json "$PYTHON" -c '
 import json, subprocess, sys
 doc = json.loads(subprocess.check_output([sys.argv[1], "report", "--json", "perf.pftrace"]))
@@ -203,16 +203,16 @@ assert sum(row["self"] for row in rows) == doc["weight"]
 assert sum(row["self_samples"] for row in rows) == doc["samples"]
 assert any(row["function"] == "burn" for row in rows)
 ' "$PERFWIND"
-says export-default 1 'perfwind.pftrace: No such file' export --to html
-says export-suffix 0 'wrote suffix.html$' export -o suffix.html perf.pftrace
-says export-formats 2 'pprof +[a-z]' export --to svg
-says script 0 'burn \(.*/recursion\)' script -n 5 perf.pftrace
+prints export-default 1 'perfwind.pftrace: No such file' export --to html
+prints export-suffix 0 'wrote suffix.html$' export -o suffix.html perf.pftrace
+prints export-formats 2 'pprof +[a-z]' export --to svg
+prints script 0 'burn \(.*/recursion\)' script -n 5 perf.pftrace
 # Two runs of one program, which runs for a time and not for an amount of work: no change, and status 0.
 "$PERFWIND" record -q -F 499 -o again.pftrace -- "$PROGRAMS/recursion" 1
-says diff 0 'no significant change' diff --normalise share --fail-above 5% perf.pftrace again.pftrace
+prints diff 0 'no significant change' diff --normalise share --fail-above 5% perf.pftrace again.pftrace
 "$PERFWIND" record -q -F 499 -o other.pftrace -- "$PYTHON" -c 'sum(i * i for i in range(3000000))'
-says diff-other 3 '^ *\+[0-9.]+ .* new  burn' diff --normalise total --fail-above 5% other.pftrace perf.pftrace
-says diff-tree 3 '^ *\+[0-9.]+ .* new  .*;burn$' diff --by tree --html diff.html --normalise total --fail-above 5% other.pftrace perf.pftrace
+prints diff-other 3 '^ *\+[0-9.]+ .* new  burn' diff --normalise total --fail-above 5% other.pftrace perf.pftrace
+prints diff-tree 3 '^ *\+[0-9.]+ .* new  .*;burn$' diff --by tree --html diff.html --normalise total --fail-above 5% other.pftrace perf.pftrace
 check diff-page "$PYTHON" -c '
 import json, sys
 page = open("diff.html", encoding="utf-8").read()
@@ -226,8 +226,8 @@ for w in data["wa"], data["wb"]:
     assert all(b <= own for b, own in zip(below, w))
 assert "burn" in data["names"]
 '
-says list 0 '^  page-faults +software' list
-says list-none 1 "no event has 'no-such-event'" list no-such-event
+prints list 0 '^  page-faults +software' list
+prints list-none 1 "no event has 'no-such-event'" list no-such-event
 
 # Tracepoints, in a mount namespace with tracefs where it is not mounted.
 [ -e /sys/kernel/tracing/events ] || IN=(unshare -m sh -c 'mount -t tracefs none /sys/kernel/tracing && exec "$@"' sh)
@@ -249,7 +249,7 @@ IN=()
 
 # Commands that perfwind lacks.
 for command in buildid-cache data evlist ftrace inject kallsyms kmem kwork probe sched test timechart version; do
-	says "no-$command" 2 "^perfwind: no command $command: .*perf(wind|etto)|^perfwind: no command $command: .*trace" $command
+	prints "no-$command" 2 "^perfwind: no command $command: .*perf(wind|etto)|^perfwind: no command $command: .*trace" $command
 done
 exact no-config 2 config <<<"perfwind: no command config: there is none: options are given on the command line"
 exact no-mem 2 mem <<<"perfwind: no command mem: there is none: data addresses are not recorded; use perf mem"
@@ -257,7 +257,7 @@ exact no-c2c 2 c2c <<<"perfwind: no command cNc: there is none: data addresses a
 exact no-lock 2 lock <<<"perfwind: no command lock: \`perfwind record --off-cpu\` records where threads wait, and how long"
 exact no-archive 2 archive <<<"perfwind: no command archive: a trace has its names in it: copy the .pftrace file alone"
 exact no-bench 2 bench <<<"perfwind: no command bench: there is none: profile a benchmark with \`perfwind record -- COMMAND\`"
-says no-kvm 2 '^perfwind: no command kvm: there is none for guests' kvm
+prints no-kvm 2 '^perfwind: no command kvm: there is none for guests' kvm
 exact no-such-command 2 nosuch <<<"perfwind: unknown command nosuch (see \`perfwind --help\`)"
 
 # Completion: values, subcommands, the command behind --.
@@ -294,27 +294,27 @@ check man-sections man
 
 # A file of perf itself: imported when it is read.
 if command -v perf >/dev/null && perf record -e cpu-clock -g -o perf.data -- "$PROGRAMS/recursion-fp" 0.3 >/dev/null 2>&1; then
-	says import-report 0 'perf.data: imported' report perf.data
-	says import-names 0 'burn' report perf.data
-	says import-hint 1 'perf.data is there' report
+	prints import-report 0 'perf.data: imported' report perf.data
+	prints import-names 0 'burn' report perf.data
+	prints import-hint 1 'perf.data is there' report
 	# Without frame pointers callchains end early: how to record instead.
 	perf record -e cpu-clock -g -o short.data -- "$PROGRAMS/recursion" 0.3 >/dev/null 2>&1
-	says import-short 0 'most callchains end after a few frames: .* hint: perf record --call-graph dwarf$' report short.data
+	prints import-short 0 'most callchains end after a few frames: .* hint: perf record --call-graph dwarf$' report short.data
 	# Lines and instructions of one recording, by perf and by perfwind.  perf leaves out what is below 0.5 %.
 	perf record -q -e cpu-clock -o lines.data -- "$PROGRAMS/hot-lines" 1 >/dev/null 2>&1
 	perf annotate --stdio -l -i lines.data work >lines.perf 2>/dev/null
 	"$PERFWIND" annotate --json work lines.data >lines.json
 	check annotate-agrees "$PYTHON" "$INTEGRATION/annotate_agrees.py" lines.perf lines.json
-	says annotate 0 '^ +[0-9.]+  hot-lines.c:10 .*return x % 1000003' annotate -i lines.data -s work
-	says annotate-inlined 0 '^[0-9,]+ samples of cpu-clock(:u)? .* in the function alone' annotate mix lines.data
-	says annotate-function 2 'annotate needs a function' annotate
-	says annotate-none 1 "no function|no stack has a function 'wrok'; did you mean work" annotate wrok lines.data
+	prints annotate 0 '^ +[0-9.]+  hot-lines.c:10 .*return x % 1000003' annotate -i lines.data -s work
+	prints annotate-inlined 0 '^[0-9,]+ samples of cpu-clock(:u)? .* in the function alone' annotate mix lines.data
+	prints annotate-function 2 'annotate needs a function' annotate
+	prints annotate-none 1 "no function|no stack has a function 'wrok'; did you mean work" annotate wrok lines.data
 	# The program is gone; a copy of it is elsewhere.
 	mkdir -p "away/$TMP" && cp "$PROGRAMS/hot-lines" gone && perf record -q -e cpu-clock -B -N -o gone.data -- ./gone 0.5 >/dev/null 2>&1
 	"$PERFWIND" import -o gone.pftrace gone.data >/dev/null 2>&1
 	mv gone "away/$TMP/gone"
-	says annotate-gone 0 'no file with the module.s build id was found' annotate --buildid-dir . work gone.pftrace
-	says annotate-symfs 0 '^ +[0-9.]+ +[0-9a-f]+  ' annotate --buildid-dir . --symfs away work gone.pftrace
+	prints annotate-gone 0 'no file with the module.s build id was found' annotate --buildid-dir . work gone.pftrace
+	prints annotate-symfs 0 '^ +[0-9.]+ +[0-9a-f]+  ' annotate --buildid-dir . --symfs away work gone.pftrace
 else
 	skip import "no perf that records here"
 fi

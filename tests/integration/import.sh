@@ -234,7 +234,7 @@ for packed in "" -z; do
 	check "same$packed-reported" grep -Eq 'another file is at the(ir)? path' "$TMP/same.err"
 done
 
-# Damaged: as much as can be read, and it is said.
+# Damaged: as much as can be read, and it is reported.
 head -c $(($(stat -c %s "$TMP/dwarf.data") / 2)) "$TMP/dwarf.data" >"$TMP/cut.data"
 check cut-imported import cut
 check cut-reported grep -q 'damaged: the file ends too early' "$TMP/cut.err"

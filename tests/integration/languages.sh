@@ -1,5 +1,5 @@
 #!/bin/bash
-# languages.sh - other compilers' frames (tests/programs/languages), and 32-bit programs, which are not unwound and say so.
+# languages.sh - other compilers' frames (tests/programs/languages), and 32-bit programs, which are not unwound, and reported so.
 . "$(dirname "$0")/lib"
 need_perf
 SOURCES=$PWD/tests/programs/languages
@@ -61,6 +61,6 @@ else
 	record bits32 -- "$TMP/bits32"
 	check bits32-outcome json bits32 'v["stacks"]["failed"].get("abi", 0) >= 0.95 * total and total > 20'
 	check bits32-no-stack hasnt bits32 'work32|_start'
-	check bits32-says-so has bits32 '^bits32;\[failed: abi\]'
+	check bits32-reported has bits32 '^bits32;\[failed: abi\]'
 	check bits32-consistent consistent bits32
 fi

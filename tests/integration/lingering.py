@@ -4,7 +4,7 @@ import struct
 
 
 def lingering():
-    """A TCP socket with bytes that nobody takes, whose last close() takes an hour, and its other end, which is not to be
+    """A TCP socket with bytes that no reader takes, so that its last close() takes an hour, and its other end, which is not to be
     closed meanwhile."""
     listener = socket.create_server(("127.0.0.1", 0))
     tcp = socket.create_connection(listener.getsockname())

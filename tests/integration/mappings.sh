@@ -56,7 +56,7 @@ wait $recorder
 check attached-survived survived attached $?
 check attached-consistent consistent attached
 
-# A program whose file is replaced, again and again, by another: names are of the program that runs.
+# A program with a file that is replaced, again and again, by another: names are of the program that runs.
 cp "$PROGRAMS/recursion" "$TMP/victim"
 "$TMP/victim" 60 &
 target=$!
@@ -117,8 +117,8 @@ started $open_jit
 wait_for used $open_jit 20
 record jit-open -p $open_jit -d 1
 check jit-open-is-not-named hasnt jit-open jitted_function
-check jit-open-is-said steps_kept jit-open "^symbols of JIT code are missing: /tmp/perf-$open_jit.map is rejected, because other users can write it"
-check jit-open-is-said-once [ "$(grep -c 'is rejected, because other users' "$TMP/jit-open.err")" = 1 ]
+check jit-open-is-reported steps_kept jit-open "^symbols of JIT code are missing: /tmp/perf-$open_jit.map is rejected, because other users can write it"
+check jit-open-is-reported-once [ "$(grep -c 'is rejected, because other users' "$TMP/jit-open.err")" = 1 ]
 kill $open_jit
 rm -f "/tmp/perf-$open_jit.map"
 

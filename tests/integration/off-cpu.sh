@@ -44,7 +44,7 @@ twins() {
 		$1 == "preempted" { sum = $6 }
 		END { printf "preempted: %.1f ms, measured %.1f ms\n", sum / 1e6, ns / 1e6; exit !(ns > 100e6 && sum > 0.98 * ns && sum < 1.02 * ns) }'
 }
-# waits_of WHO FILE OUTPUT DISK : the checks of one recording.  DISK: near, or by_thread.
+# waits_of USER FILE OUTPUT DISK : the checks of one recording.  DISK: near, or by_thread.
 waits_of() {
 	local disk
 	check "$1-waits" near "$2" "$3" wait_sleep wait_futex wait_pipe
@@ -188,5 +188,5 @@ if [ -n "$user" ]; then
 		./perfwind record --no-daemon --wall --json -p $! -d 1s -o wall.pftrace >wall.json 2>wall.err; kill $!'
 	cp "$TMP/user/wall.pftrace" "$TMP/user-wall.pftrace" && cp "$TMP/user/wall.json" "$TMP/user-wall.json"
 	check user-all-time all_time user-wall
-	check user-said grep -q 'switches cannot be sampled' "$TMP/user.err"
+	check user-reported grep -q 'switches cannot be sampled' "$TMP/user.err"
 fi

@@ -53,7 +53,7 @@ check pid-unwound unwound pid '^burn;thread_work;thread_main;'
 check pid-imported imported pid
 kill $target
 
-# What was there is kept; what cannot be written is said, and the trace is whole all the same.
+# What was there is kept; what cannot be written is reported, and the trace is whole all the same.
 record again -e cpu-clock --perf-data "$TMP/command.data" -- "$PROGRAMS/recursion" 0.3
 check old-one-kept test -s "$TMP/command.data.old"
 record nowhere --perf-data "$TMP/no/such/folder" -- true

@@ -33,7 +33,7 @@ rows = sorted((data["names"][process], pid, tid) for pid, tid, process, thread, 
 print(rows)
 sys.exit([r[0] for r in rows] != ["qsort", "sh"] or len({r[1] for r in rows}) != 1)
 PY
-# ... by a short-lived shell, whose samples wait for its modules while the next program already runs; and several times.
+# ... by a short-lived shell, the samples of which wait for its modules while the next program already runs; and several times.
 record chain -F 4000 -- sh -c "i=0; exec sh -c 'i=0; while [ \$i -lt 3000 ]; do i=\$((i+1)); done; exec $PROGRAMS/recursion 0.3'"
 check chain-program has chain '^recursion;.*main;recurse_even'
 check chain-shell-is-no-program hasnt chain '^sh;.*recurse_even'
@@ -46,7 +46,7 @@ check renamed-after share_at_least renamed 20 '^another;'
 check renamed-process names renamed sh
 
 # The same pid again, another program: in a pid namespace, where the next pid can be chosen.  With own privileges: a daemon
-# outside does not know these pids, and says so.
+# outside does not know these pids, and reports it.
 is_root || { skip reuse "needs root"; exit 0; }
 unshare -pf --mount-proc true 2>/dev/null || { skip reuse "no pid namespaces here"; exit 0; }
 [ -e /proc/sys/kernel/ns_last_pid ] || { skip reuse "no ns_last_pid (CONFIG_CHECKPOINT_RESTORE)"; exit 0; }

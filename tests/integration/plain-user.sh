@@ -1,18 +1,18 @@
 #!/bin/bash
 # plain-user.sh - permissions: an ordinary user at perf_event_paranoid 2 records own programs, user code only, with a note;
-# whatever is shut is said in one line with its hint.
+# whatever is shut is reported in one line with its hint.
 . "$(dirname "$0")/lib"
 need_root
 need_perf
 id nobody >/dev/null 2>&1 || { echo "there is no user nobody"; exit 77; }
 command -v setpriv >/dev/null || { echo "setpriv is not there"; exit 77; }
 
-# The build folder may lie where nobody cannot look.
+# The build folder may lie where an ordinary user cannot look.
 mkdir "$TMP/user"
 cp "$PERFWIND" "$PROGRAMS/recursion" "$PROGRAMS/threads" "$PROGRAMS/no-perf-events" "$TMP/user/"
 chmod -R a+rX "$TMP"
 chown nobody "$TMP/user"
-# user_records NAME OPTIONS... : as record, by nobody.  refused NAME REGEX: it must fail with one line that matches.
+# user_records NAME OPTIONS... : as record, by an ordinary user.  refused NAME REGEX: it must fail with one line that matches.
 user_records() {
 	local name=$1
 	shift
@@ -26,7 +26,7 @@ refused() {
 	shift 2
 	user_records "$name" "$@"
 	local status=$?
-	# What is said before and is no error: the missing counter, the kernel, the rings.
+	# What is printed before and is no error: the missing counter, the kernel, the rings.
 	grep -vE 'no hardware cycle counter|^perfwind: (kernel not permitted|rings of|limited here: )' "$TMP/$name.err" >"$TMP/$name.errors"
 	[ $status = 1 ] && [ "$(wc -l <"$TMP/$name.errors")" = 1 ] && grep -qE -- "$regex" "$TMP/$name.errors" && return 0
 	echo "status $status, and:"
@@ -77,11 +77,11 @@ check no-syscall refused no-syscall 'perf events|perf_event_open' -- ./recursion
 LAUNCHER=
 "$PROGRAMS/no-perf-events" 1 "$PERFWIND" record -o "$TMP/rooted.pftrace" -- true >"$TMP/rooted.out" 2>"$TMP/rooted.err"
 check seccomp-root [ $? = 1 ]
-check seccomp-root-said grep -q seccomp "$TMP/rooted.err"
+check seccomp-root-reported grep -q seccomp "$TMP/rooted.err"
 # A security module answers EACCES, to root as well: paranoid is not what is shut then.
 "$PROGRAMS/no-perf-events" 13 "$PERFWIND" record -o "$TMP/lsm.pftrace" -- true >"$TMP/lsm.out" 2>"$TMP/lsm.err"
 check denied-root [ $? = 1 ]
-check denied-root-said grep -qE 'security module|SELinux' "$TMP/lsm.err"
+check denied-root-reported grep -qE 'security module|SELinux' "$TMP/lsm.err"
 
 echo 3 >/proc/sys/kernel/perf_event_paranoid
 user_records strict -- ./recursion 0.5
@@ -99,10 +99,10 @@ check paranoid-open [ $? = 0 ]
 check paranoid-open-consistent consistent open
 restore
 
-# Rings under a small budget: smaller, said once with what remains.
+# Rings under a small budget: smaller, reported once with what remains.
 (ulimit -l 64 && user_records small -- ./recursion 1)
 check small-rings-names has small 'main;(recurse_even;recurse_odd;){20,}.*burn '
-check small-rings-said-once [ "$(grep -cE '^perfwind: limited here: .*no kernel frames.*small rings.*perfwind doctor' "$TMP/small.err")" = 1 ]
+check small-rings-reported-once [ "$(grep -cE '^perfwind: limited here: .*no kernel frames.*small rings.*perfwind doctor' "$TMP/small.err")" = 1 ]
 (ulimit -l 64 && user_records small-verbose -v -- ./recursion 0.5)
 check small-rings-verbose [ "$(grep -cE '^perfwind: rings of .* KiB .* ms .*; hint: sudo sysctl' "$TMP/small-verbose.err")" = 1 ]
 check small-rings-consistent consistent small

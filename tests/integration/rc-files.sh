@@ -18,7 +18,7 @@ if command -v systemd-analyze >/dev/null 2>&1; then
 			awk '/Overall exposure/ { print; exit !($(NF - 2) <= 2.2) }'
 	}
 	check exposure-at-most-2.2 exposed
-	# What our own list allows the unit does: what its list refuses is refused by ours too, which says so with -v.
+	# What our own list allows the unit does: what its list refuses is refused by ours too, which reports it with -v.
 	within() {
 		"$PYTHON" - rc/perfwind.service session/rights-calls.c <<-'PY'
 			import re, subprocess, sys

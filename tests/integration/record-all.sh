@@ -73,18 +73,18 @@ else
 	skip one-cpu "there is only one"
 fi
 
-# From within a pid namespace what runs outside has no id: that is said, not lost silently.
+# From within a pid namespace what runs outside has no id: that is reported, not lost silently.
 if unshare -pf --mount-proc true 2>/dev/null; then
 	"$PROGRAMS/recursion" 60 &
 	started $!
 	# The shell keeps its pid 1 until both have ended.
 	unshare -pf --mount-proc sh -c '"$1/threads" 2 & exec "$2" record --json -a -d 1 -o "$3/inside.pftrace"' sh "$PROGRAMS" "$PERFWIND" "$TMP" \
 		>"$TMP/inside.json" 2>"$TMP/inside.err"
-	check inside-said grep -q 'its own pid namespace' "$TMP/inside.err"
+	check inside-reported grep -q 'its own pid namespace' "$TMP/inside.err"
 	check inside-kept steps_kept inside 'its own pid namespace'
 	check inside-own has inside '^worker-1;.*thread_main;thread_work;burn '
 	check inside-consistent consistent inside
-	check outside-says-nothing sh -c "! grep -q 'its own pid namespace' $TMP/all.err"
+	check outside-prints-nothing sh -c "! grep -q 'its own pid namespace' $TMP/all.err"
 else
 	skip inside "a pid namespace is refused"
 fi

@@ -203,12 +203,12 @@ check verbose-facilities [ "$(grep -c '^perfwind: kernel: ' "$TMP/verbose.err")"
 check verbose-event grep -qE '^perfwind: event: cpu-clock, Hz 999, of threads on [0-9]+ CPUs; .*; clock monotonic$' "$TMP/verbose.err"
 check verbose-stacks grep -qE '^perfwind: stacks: [0-9]+ registers and 65528 bytes of each; unwound by native$' "$TMP/verbose.err"
 
-# -q says nothing, --json nothing but the object; without both a person gets a verdict.
+# -q prints nothing, --json nothing but the object; without both a person gets a verdict.
 "$PERFWIND" record -q -o "$TMP/quiet.pftrace" -- true >"$TMP/quiet.out" 2>&1
 check quiet [ ! -s "$TMP/quiet.out" ]
-"$PERFWIND" record -o "$TMP/said.pftrace" -- true >"$TMP/said.out" 2>"$TMP/said.err"
-check verdict-not-on-stdout [ ! -s "$TMP/said.out" ]
-check verdict-said grep -qE '^[0-9,]+ samples? in [0-9.]+ s' "$TMP/said.err"
+"$PERFWIND" record -o "$TMP/verdict.pftrace" -- true >"$TMP/verdict.out" 2>"$TMP/verdict.err"
+check verdict-not-on-stdout [ ! -s "$TMP/verdict.out" ]
+check verdict-reported grep -qE '^[0-9,]+ samples? in [0-9.]+ s' "$TMP/verdict.err"
 (cd "$TMP" && "$PERFWIND" record -q -- true)
 check default-file [ -s "$TMP/perfwind.pftrace" ]
 "$PERFWIND" record -q -o - -- "$PROGRAMS/recursion" 0.5 >"$TMP/piped.pftrace"

@@ -26,7 +26,7 @@ if is_root; then
 	(ulimit -n 64 && record many -p $many -d 1.5)
 	check many-status [ $? = 0 ]
 	# (A daemon that is asked has descriptors of its own.)
-	[ -n "${RECORDS_BY_UNIT:-}" ] || check many-said-once [ "$(grep -c 'whole CPUs are sampled' "$TMP/many.err")" = 1 ]
+	[ -n "${RECORDS_BY_UNIT:-}" ] || check many-reported-once [ "$(grep -c 'whole CPUs are sampled' "$TMP/many.err")" = 1 ]
 	[ -n "${RECORDS_BY_UNIT:-}" ] || check many-kept steps_kept many 'whole CPUs are sampled, and samples of other processes are skipped'
 	check many-consistent consistent many
 	check many-names has many '^worker-[0-9]+;.*thread_main;thread_work;burn '

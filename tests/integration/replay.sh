@@ -51,7 +51,7 @@ check replaced-imported replayed dwarf
 check replaced-counted json dwarf "v['samples'] == 23"
 check replaced-no-names hasnt dwarf 'burn|start_c|middle'
 
-# Files of other machines, made of these.  One that says which: an error, and no trace.  One that does not, with
+# Files of other machines, made of these.  One that states which: an error, and no trace.  One that does not, with
 # registers that this machine has not: no stack is made of these registers, the samples are there all the same.
 foreign() {
 	local name=$1
@@ -102,12 +102,12 @@ open(sys.argv[1], "wb").write(data)
 PY
 check registers-16-imported imported registers-16
 [ "$(uname -m)" = x86_64 ] && check registers-16-reported grep -q 'not all registers were recorded' "$TMP/registers-16.err"
-# A file that says nothing of its machine, with registers as here, is taken for one of ours.
+# A file that states nothing of its machine, with registers as here, is taken for one of ours.
 check silent-made own silent 6
 [ "$(uname -m)" = x86_64 ] && check silent-imported imported silent && check silent-stacks json silent "v['stacks']['whole'] == 23"
 
 # Without build ids there are paths and inodes: a file with another inode is not taken, without a recorded one the path has to
-# do, and both are said, once.
+# do, and both are reported, once.
 taken() { # NAME UNPROVED
 	[ "$(grep -c "$2 modules were identified by their paths only, so another version may have run: there are no build ids in the file" "$TMP/$1.err")" = 1 ]
 }
@@ -123,13 +123,13 @@ check likely-imported imported likely
 check likely-reported taken likely 1
 check likely-none-missing sh -c "! grep -q 'could not be read' '$TMP/likely.err'"
 check likely-stacks json likely "v['stacks']['whole'] == 23"
-# A file that is not there is said with its path.
+# A file that is not there is reported with its path.
 mv "$FOLDER/work" "$FOLDER/away"
 check gone-imported imported own
 check gone-reported grep -q "1 module is not on this machine (the first: $FOLDER/work): no names" "$TMP/own.err"
 check gone-counted json own "v['damage']['unread_modules'] == 1 and v['stacks']['whole'] == 0"
 mv "$FOLDER/away" "$FOLDER/work"
-# With them nothing is said; and where the kernel counted no losses, none is made up.
+# With them nothing is reported; and where the kernel counted no losses, none is made up.
 imported own
 check ids-not-reported sh -c "! grep -q 'no build ids' '$TMP/own.err'"
 check losses-none-known sh -c "! '$PERFWIND' import -o '$TMP/own.pftrace' '$TMP/own.data' 2>&1 | grep 'at least 0'"

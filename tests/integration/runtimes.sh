@@ -176,7 +176,7 @@ for version in 3.11 3.12 3.13; do
 		check python-$version-late-outermost right_is python-$version-late outermost 99.5
 		check python-$version-late-adjacent right_is python-$version-late adjacent 98
 	fi
-	if [ $version = 3.11 ]; then # functions whose code objects have the same memory, one after another
+	if [ $version = 3.11 ]; then # functions with code objects in the same memory, one after another
 		row python-reused 99.5 env PYTHONHASHSEED=0 "$python" "$SOURCES/reuse.py" 3
 		check python-reused-names reused_names python-reused
 		continue

@@ -54,9 +54,9 @@ check never-changes-itself forbidden 'allow perfwind_t perfwind_exec_t:file writ
 check never-network forbidden 'allow perfwind_t self:tcp_socket { create connect };'
 check never-executes-data forbidden 'allow perfwind_t self:process execmem;'
 
-# Each allow line says why: a comment stands above it or above the group it is in.
+# Each allow line has its reason: a comment stands above it or above the group it is in.
 unexplained() {
 	! awk '/^$/ { why = 0 } /^#/ && !/^#+$/ { why = 1 } /^allow/ && !why { print FILENAME ": " $0; bad = 1 } END { exit !bad }' \
 		"$INTEGRATION/../../selinux/perfwind.te"
 }
-check each-allow-says-why unexplained
+check each-allow-has-reason unexplained

@@ -1,4 +1,4 @@
-"""service_stats.py TRACE - the statistics that a tracing service has put into a trace: exits 1 when they tell of loss."""
+"""service_stats.py TRACE - the statistics that a tracing service has put into a trace: exits 1 when they show a loss."""
 import sys
 
 from fake_traced import every, fields, one
@@ -14,7 +14,7 @@ with open(sys.argv[1], "rb") as trace:
     packets = [packet for _, packet in fields(trace.read())]
 for packet in packets:
     stats = one(packet, 35, stats)
-    # The first packet of each sequence may say it: nothing is known of before.
+    # The first packet of each sequence may report it: nothing is known of before.
     if one(packet, 42) and one(packet, 10) in first:
         lost.append("previous_packet_dropped on sequence %d" % one(packet, 10))
     first.add(one(packet, 10))

@@ -42,18 +42,18 @@ ended() {
 	"$PERFWIND" losses "$TMP/$1.pftrace"
 }
 check killed-cut-off cut_off killed
-# A file that ends within a packet is read up to it, and says so.
+# A file that ends within a packet is read up to it, and reported.
 size=$(stat -c %s "$TMP/killed.pftrace")
 head -c $((size * 2 / 3 + 1)) "$TMP/killed.pftrace" >"$TMP/cut.pftrace"
 "$PERFWIND" report "$TMP/cut.pftrace" >"$TMP/cut.report" 2>&1
 check cut-file-readable grep -q burn "$TMP/cut.report"
-check cut-file-says-where grep -qE '^File +damaged or cut off at byte [0-9]+; what stands before it is shown$' "$TMP/cut.report"
+check cut-file-has-place grep -qE '^File +damaged or cut off at byte [0-9]+; what stands before it is shown$' "$TMP/cut.report"
 # Of its first bytes nothing can be shown, which is an error.
 head -c 40 "$TMP/killed.pftrace" >"$TMP/head.pftrace"
 for command in report 'export --to folded -o -'; do
 	"$PERFWIND" $command "$TMP/head.pftrace" >"$TMP/head.out" 2>"$TMP/head.err"
 	check "nothing-left-${command%% *}" [ $? = 1 ]
-	check "nothing-left-${command%% *}-said" grep -qE "^perfwind: ${command%% *}: .*head.pftrace is damaged or cut off, and no sample is left in it$" "$TMP/head.err"
+	check "nothing-left-${command%% *}-reported" grep -qE "^perfwind: ${command%% *}: .*head.pftrace is damaged or cut off, and no sample is left in it$" "$TMP/head.err"
 done
 
 # Ctrl-C: a whole file and the verdict.
@@ -151,17 +151,17 @@ if command -v prlimit >/dev/null; then
 		prlimit --fsize=$(($(stat -c %s "$TMP/limit-$form.pftrace") + 50000)) --pid $recorder
 		wait $recorder
 		check limit-$form-status [ $? = 1 ]
-		check limit-$form-said grep -q 'File too large' "$TMP/limit-$form.err"
+		check limit-$form-reported grep -q 'File too large' "$TMP/limit-$form.err"
 		check limit-$form-counts counts_the_file limit-$form
 		check limit-$form-cut-off cut_off limit-$form
 	done
 else
 	skip limit "needs prlimit"
 fi
-# A pipe whose reader goes away.
+# A pipe with a reader that goes away.
 "$PERFWIND" record -F 4000 -o - -p $target 2>"$TMP/pipe.err" | head -c 30000 >"$TMP/pipe.pftrace"
 check pipe-status [ "${PIPESTATUS[0]}" = 1 ]
-check pipe-said grep -qE 'Broken pipe' "$TMP/pipe.err"
+check pipe-reported grep -qE 'Broken pipe' "$TMP/pipe.err"
 check pipe-not-complete grep -qE '^  file .*, cut off: it has no end mark$' "$TMP/pipe.err"
 "$PERFWIND" losses "$TMP/pipe.pftrace" >"$TMP/pipe.stats"
 check pipe-stats [ $? = 1 ]
@@ -182,7 +182,7 @@ PY
 steady() { echo "$PYTHON" "$TMP/steady.py" "$TMP/$1" "$2"; } # NAME STATUS : the command
 # outlives NAME RECORDER STATUS REGEX : the recording has ended for this reason, the command has not.
 outlives() {
-	check $1-said wait_for grep -qE "^perfwind: the recording has ended early: .*$4; .* goes on" "$TMP/$1.err"
+	check $1-reported wait_for grep -qE "^perfwind: the recording has ended early: .*$4; .* goes on" "$TMP/$1.err"
 	wait_for test -s "$TMP/$1.pid"
 	check $1-goes-on kill -0 "$(cat "$TMP/$1.pid")"
 	check $1-waited-for kill -0 $2
@@ -191,7 +191,7 @@ outlives() {
 	check $1-status [ $? = $3 ]
 	check $1-ended-by-itself [ -e "$TMP/$1.ended" ]
 	tail -n 1 "$TMP/$1.err" >"$TMP/$1.last"
-	check $1-said-at-the-end grep -qE "^perfwind: .*$4\$" "$TMP/$1.last"
+	check $1-reported-at-the-end grep -qE "^perfwind: .*$4\$" "$TMP/$1.last"
 }
 
 # More than the first second writes: on a loaded machine the whole of it is one block, which would not fit.
@@ -211,7 +211,7 @@ outlives closed $recorder 7 'Broken pipe'
 "$PERFWIND" top -i 0.1 -- $(steady unshown 7) >/dev/full 2>"$TMP/unshown.err" &
 recorder=$!
 started $recorder
-check unshown-said wait_for grep -q '^perfwind: top: No space left on device' "$TMP/unshown.err"
+check unshown-reported wait_for grep -q '^perfwind: top: No space left on device' "$TMP/unshown.err"
 wait_for test -s "$TMP/unshown.pid"
 check unshown-goes-on kill -0 "$(cat "$TMP/unshown.pid")"
 touch "$TMP/unshown.stop"
@@ -232,7 +232,7 @@ check alone-ended-by-itself wait_for test -e "$TMP/alone.ended"
 (ulimit -f 20 && exec "$PERFWIND" record -F 4000 -o "$TMP/bounded.pftrace" -- $(steady bounded 0)) 2>"$TMP/bounded.err" &
 recorder=$!
 started $recorder
-check bounded-said wait_for grep -q 'ended early' "$TMP/bounded.err"
+check bounded-reported wait_for grep -q 'ended early' "$TMP/bounded.err"
 kill -TERM $recorder
 wait $recorder
 check bounded-status [ $? = 1 ]

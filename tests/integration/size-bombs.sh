@@ -1,30 +1,30 @@
 #!/bin/bash
 # size-bombs.sh - small files that unpack to gigabytes, or that have millions of small things: each command takes at most
-# 512 MB for any file below 100 MB, and says which bound a file is over.
+# 512 MB for any file below 100 MB, and names the bound that a file is over.
 . "$(dirname "$0")/lib"
 
 BOMBS=$INTEGRATION/size_bombs.py
 make_bomb() { "$PYTHON" "$BOMBS" make "$1" "$TMP/$1"; }
-# bounded STATUS COMMAND... : perfwind ends so within its memory and $CPU seconds of CPU; its messages are in $TMP/said.
+# bounded STATUS COMMAND... : perfwind ends so within its memory and $CPU seconds of CPU; its messages are in $TMP/messages.
 CPU=200
 bounded() {
 	local wanted=$1 status
 	shift
-	"$PYTHON" "$BOMBS" run 512 "$CPU" "$PERFWIND" "$@" >"$TMP/out" 2>"$TMP/said"
+	"$PYTHON" "$BOMBS" run 512 "$CPU" "$PERFWIND" "$@" >"$TMP/out" 2>"$TMP/messages"
 	status=$?
 	[ $status = "$wanted" ] && return 0
 	echo "status $status, not $wanted"
-	tail -n 3 "$TMP/said" | cut -c 1-300
+	tail -n 3 "$TMP/messages" | cut -c 1-300
 	return 1
 }
-# says TEXT
-says() { grep -qF "$1" "$TMP/said" || { tail -n 3 "$TMP/said"; return 1; }; }
+# prints TEXT
+prints() { grep -qF "$1" "$TMP/messages" || { tail -n 3 "$TMP/messages"; return 1; }; }
 
-# refused KIND REASON : no command reads it, and each says why.
+# refused KIND REASON : no command reads it, and each gives the reason.
 refused() {
 	local kind=$1 reason=$2
 	make_bomb "$kind" || { not_ok "$kind" "it could not be made"; return; }
-	refused_by() { bounded "$1" "${@:2}" "$TMP/$kind" && says "$reason"; }
+	refused_by() { bounded "$1" "${@:2}" "$TMP/$kind" && prints "$reason"; }
 	check "$kind-report" refused_by 1 report
 	check "$kind-losses" refused_by 2 losses
 	check "$kind-export" refused_by 1 export --to pprof -o -
@@ -44,10 +44,10 @@ refused followers 'more than 25,165,824 counts of followers'
 # A damaged packet ends the reading; here nothing stands before it.
 make_bomb nested
 check nested-report bounded 1 report "$TMP/nested"
-check nested-is-damaged says 'is damaged or cut off, and no sample is left in it'
+check nested-is-damaged prints 'is damaged or cut off, and no sample is left in it'
 
 # Their samples can be read, and are too much for a writer.
-too_much() { bounded 1 "${@:2}" && says "$1"; }
+too_much() { bounded 1 "${@:2}" && prints "$1"; }
 make_bomb depth
 check depth-losses bounded 0 losses "$TMP/depth"
 for as in folded pprof html; do
@@ -59,7 +59,7 @@ check line-report bounded 0 report "$TMP/line"
 check line-folded too_much 'more than 16,777,216 bytes in a line' export --to folded -o - "$TMP/line"
 for as in pprof html; do check line-$as bounded 0 export --to $as -o - "$TMP/line"; done
 
-# perf.data: nothing is refused, what does not fit is left out or comes early, and a note says so.
+# perf.data: nothing is refused, what does not fit is left out or comes early, and a note reports it.
 if [ ! -e "$(ldconfig -p | sed -n 's/.*libzstd.so.1 .*=> //p' | head -n 1)" ]; then
 	skip perf-data "no libzstd.so.1"
 	exit
@@ -67,7 +67,7 @@ fi
 # imported KIND NOTE
 imported() {
 	make_bomb "$1"
-	bounded 0 import -o "$TMP/imported.pftrace" "$TMP/$1" && says "$2"
+	bounded 0 import -o "$TMP/imported.pftrace" "$TMP/$1" && prints "$2"
 }
 check perf-waiting imported perf_waiting 'records were put in order as far as memory allowed'
 check perf-mappings imported perf_mappings 'processes were forgotten, as all processes take more than 128 MiB'

@@ -12,7 +12,7 @@ need_perf
 need_root
 [ -c /dev/fuse ] || { echo "no /dev/fuse here"; exit 77; }
 
-# A program whose section headers, symbols and debug sections lie behind a megabyte that is not read to run it.
+# A program with section headers, symbols and debug sections behind a megabyte that is not read to run it.
 head -c 1200000 /dev/zero >"$TMP/pad"
 objcopy --add-section .pad="$TMP/pad" "$PROGRAMS/recursion-static" "$TMP/padded" 2>/dev/null
 chmod 755 "$TMP/padded"
@@ -52,20 +52,20 @@ over() {
 healthy_is_whole() {
 	has "$1" '^tailcall;' && hasnt "$1" '^tailcall.*\[(failed|cut)'
 }
-# The part of the CPU time that samples tell: nothing was left out meanwhile.  Not in systemd-unit.sh: what runs outside its
-# container is seen by nobody in there, and counts.
+# The part of the CPU time that samples show: nothing was left out meanwhile.  Not in systemd-unit.sh: what runs outside its
+# container is not seen in there, and counts.
 no_gap() { [ -n "${RECORDS_BY_UNIT:-}" ] || json "$1" 'v["cpu_accounted"] is None or v["cpu_accounted"] > 0.9'; }
 
 # refused NAME WORD AT_LEAST : as the verdict of the trace reports it; consented NAME AT_LEAST
-verdict_says() {
+verdict_has() {
 	local n
 	n=$("$PERFWIND" report "$TMP/$1.pftrace" | sed -nE "s/$2/\1/p" | tr -d ,)
 	[ "${n:-0}" -ge "$3" ] && return 0
 	"$PERFWIND" report "$TMP/$1.pftrace" | head -n 20
 	return 1
 }
-refused() { verdict_says "$1" "^Refused.*$2 ([0-9,]*[0-9]).*" "$3"; }
-consented() { verdict_says "$1" '^Consent +[0-9,]+ asked, ([0-9,]+) gave.*' "$2"; }
+refused() { verdict_has "$1" "^Refused.*$2 ([0-9,]*[0-9]).*" "$3"; }
+consented() { verdict_has "$1" '^Consent +[0-9,]+ asked, ([0-9,]+) gave.*' "$2"; }
 
 record_for() { # NAME SECONDS OPTIONS...
 	local name=$1 seconds=$2
@@ -154,7 +154,7 @@ else
 	umount -l "$TMP/frozen"
 fi
 
-# Memory behind a userfaultfd that nobody answers: stack beyond the copy, and next to code of its own.
+# Memory behind a userfaultfd without answers: stack beyond the copy, and next to code of its own.
 "$PROGRAMS/unanswered" 60 >"$TMP/unanswered.ready" 2>"$TMP/unanswered.err" &
 TARGET=$!
 started $TARGET
@@ -243,15 +243,15 @@ wait_for test -S "$ASKED/control.sock"
 healthy
 mkfifo "$TMP/go"
 PYTHONDONTWRITEBYTECODE=1 setpriv --reuid 60001 --regid 60001 --clear-groups "$PYTHON" "$ASKED/control_silent.py" "$ASKED/control.sock" \
-	$HEALTHY "$TMP/mnt-output/file" <"$TMP/go" >"$TMP/output.said" 2>&1 &
+	$HEALTHY "$TMP/mnt-output/file" <"$TMP/go" >"$TMP/output.err" 2>&1 &
 SENDER=$!
 started $SENDER
 exec 9>"$TMP/go"
-wait_for grep -q open "$TMP/output.said"
+wait_for grep -q open "$TMP/output.err"
 kill -USR1 $SERVER
 echo >&9
 exec 9>&-
-output_denied() { wait_for grep -q denied "$TMP/output.said" && return 0; cat "$TMP/output.said"; return 1; }
+output_denied() { wait_for grep -q denied "$TMP/output.err" && return 0; cat "$TMP/output.err"; return 1; }
 check "asked, flush: each is denied" output_denied
 # Some are stuck for good, and what took their place is confined as they were.
 replaced() { # NAME CAPABILITY...
@@ -290,7 +290,7 @@ wait $SENDER $SERVER $HEALTHY 2>/dev/null
 umount -l "$TMP/mnt-output"
 
 # ---- by consent: a process that was asked sends descriptors of a silent file.  close() asks FLUSH, which nothing ends.
-U=$TMP/u # the profiler is a user who may not read others' processes
+U=$TMP/u # the profiler is a user that may not read others' processes
 mkdir "$U"
 cp "$PERFWIND" "$O/libperfwind-hook.so" "$PROGRAMS"/{hook-forger,recursion,tailcall} "$U/"
 cp "$PROGRAMS/recursion" "$U/late"

@@ -124,7 +124,7 @@ steps signal-O0 --signal-every 61 -- "$TMP/O0" signal
 # Other stacks.  Between taking the new stack and pushing what it returns to, glibc's swapcontext has its caller in
 # memory: it is reported as a guess, or the stack ends there (a function that was never called yet).  So does __start_context
 # once its function has returned.  The same of switches by hand, in each manner there is: CFI that is true gives what is
-# right; with none, or only the begin and the end of the function, whatever is wrong says that it is a guess.
+# right; with none, or only the begin and the end of the function, whatever is wrong is marked as a guess.
 guesses ucontext --allow __start_context,swapcontext -- "$TMP/O2" ucontext
 for how in O0 O2 fp; do
 	steps "switch-$how" -- "$TMP/$how" switch_cfi
@@ -163,7 +163,7 @@ plain-O2 -O2 -fomit-frame-pointer
 LIST
 
 # C++: _Unwind_RaiseException and _Unwind_Resume write the landing's registers over their own before they go there; the
-# caller that is found then says that it is a guess.
+# caller that is found then is marked as a guess.
 if $CXX -std=c++20 -g -O2 -Wl,-z,now -o "$TMP/cxx" tests/programs/steps-cxx.cc 2>"$TMP/build.out"; then
 	for name in exceptions coroutines virtual; do
 		guesses "$name" --allow _Unwind_RaiseException,_Unwind_Resume,_Unwind_Resume_or_Rethrow -- "$TMP/cxx" $name

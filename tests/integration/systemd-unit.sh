@@ -1,23 +1,23 @@
 #!/bin/bash
-# systemd-unit.sh - tests again with the daemon that systemd runs as our unit says (systemd_unit.py): its user, its rights, its
-# view of the machine, both lists of system calls.  First the daemon's own tests; then others, whose recordings are asked
+# systemd-unit.sh - tests again with the daemon that systemd runs by our unit (systemd_unit.py): its user, its rights, its
+# view of the machine, both lists of system calls.  First the daemon's own tests; then others, with recordings that are asked
 # of it (asked/), with the right to read every program's memory where that is what they are about (direct/).  Two run at
 # a time, the longest first.
 #
-# The budget of locked memory (LimitMEMLOCK) can be raised by nobody without CAP_SYS_RESOURCE.  Where that is missing the
+# The budget of locked memory (LimitMEMLOCK) cannot be raised without CAP_SYS_RESOURCE.  Where that is missing the
 # machine's own budget is raised instead, for that time: the daemon's rights stay as in the unit.  One run after
 # the other; what the budget was stands in the lock's file meanwhile, for the next run if this one is killed.
 if [ -z "${BOOTED:-}" ]; then
-	budget=/proc/sys/kernel/perf_event_mlock_kb lock=/run/perfwind-test-budget said=
+	budget=/proc/sys/kernel/perf_event_mlock_kb lock=/run/perfwind-test-budget raised=
 	if [ "$(ulimit -H -l)" != unlimited ] && ! prlimit --memlock=1073741824:1073741824 true 2>/dev/null && [ -w $budget ]; then
 		exec 8>>$lock
 		flock 8
 		[ -s $lock ] || cat $budget >$lock
 		trap 'cat $lock >$budget; : >$lock' EXIT
 		echo $((1 << 20)) >$budget
-		said="the unit's LimitMEMLOCK cannot be given here (no CAP_SYS_RESOURCE): kernel.perf_event_mlock_kb is raised"
+		raised="the unit's LimitMEMLOCK cannot be given here (no CAP_SYS_RESOURCE): kernel.perf_event_mlock_kb is raised"
 	fi
-	"$(dirname "$0")/with-systemd" env BOOTED=1 BUDGET="$said" "tests/integration/$(basename "$0")" "$@" 8>&-
+	"$(dirname "$0")/with-systemd" env BOOTED=1 BUDGET="$raised" "tests/integration/$(basename "$0")" "$@" 8>&-
 	exit
 fi
 . "$(dirname "$0")/lib"

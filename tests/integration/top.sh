@@ -9,7 +9,7 @@ top() {
 	shift
 	timeout -k 5 60 "$PERFWIND" top "$@" >"$TMP/$name.out" 2>"$TMP/$name.err"
 }
-# first NAME REGEX : the first row of every table with samples matches, and there is such a table.
+# first NAME REGEX : the first row of every table with samples matches, and there is a table with samples.
 first() {
 	awk -v want="$2" '/^[0-9,]+ samples? in / { n = 0; next }
 		/^ *[0-9.]+ / && n++ == 0 { tables++; if ($0 !~ want) { print; bad = 1 } }
@@ -70,7 +70,7 @@ check ends-with-target [ $? = 0 ]
 check ends-first first ends ' burn +recursion$'
 "$PERFWIND" top -i 0.1 -p $target 2>"$TMP/pipe.err" | head -n 1 >"$TMP/pipe.out"
 check reader-gone [ "${PIPESTATUS[0]}" = 1 ]
-check reader-gone-said-nothing sh -c "! grep '^perfwind: top' '$TMP/pipe.err'"
+check reader-gone-printed-nothing sh -c "! grep '^perfwind: top' '$TMP/pipe.err'"
 
 # A terminal: each table replaces the one before and fits.
 if command -v script >/dev/null; then

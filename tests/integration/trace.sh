@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib"
 DATA=$PWD/tests/data
 
-# refuse NAME STATUS LINE ARGUMENTS... : fails with STATUS, and this line is what it says (behind "perfwind: ").
+# refuse NAME STATUS LINE ARGUMENTS... : fails with STATUS, and this line is what it prints (behind "perfwind: ").
 refuse() {
 	local name=$1 status=$2 line=$3 got
 	shift 3
@@ -27,13 +27,13 @@ trace() {
 	shift
 	"$PERFWIND" trace -c - -o "$TMP/$name.pftrace" "$@" >"$TMP/$name.out" 2>"$TMP/$name.err"
 }
-# stat_of NAME STATISTIC [INDEX] : its value in the whole table; nothing where there is no such row.
+# stat_of NAME STATISTIC [INDEX] : its value in the whole table; nothing where the row does not exist.
 stat_of() {
 	"$PERFWIND" losses --all "$TMP/$1.pftrace" |
 		awk -v n="$2" -v i="${3:-}" '$1 == n && (i == "" || $2 == i) { print $NF }'
 }
 positive() { [ "${1:-0}" -gt 0 ] || { echo "got '$1'"; return 1; }; }
-# no_loss NAME : losses says so, by its words and its status.
+# no_loss NAME : losses reports it, by its words and its status.
 no_loss() { "$PERFWIND" losses "$TMP/$1.pftrace" >"$TMP/stats" && grep -qx 'no data was lost' "$TMP/stats" || { cat "$TMP/stats"; return 1; }; }
 
 cd "$TMP" || exit 1
@@ -90,7 +90,7 @@ assert all(r["meaning"] and r["hint"] for r in rows)' "$PERFWIND" "$DATA/stock-1
 head -c 20000 "$DATA/stock-50hz.pftrace" >cut.pftrace
 "$PERFWIND" losses cut.pftrace >cut.out
 check losses-cut [ $? = 1 ]
-check losses-cut-said grep -q 'the file is cut behind byte' cut.out
+check losses-cut-reported grep -q 'the file is cut behind byte' cut.out
 "$PERFWIND" losses lossy >/dev/null 2>&1
 check losses-no-trace [ $? = 2 ]
 
@@ -136,13 +136,13 @@ CFG
 check two-default-is-time grep -qE '^Event +cpu-clock; not shown \(--event NAME\): page-faults \([0-9,]+ samples\)$' two.time
 check two-other-by-name grep -qE '^Event +page-faults; not shown \(--event NAME\): cpu-clock \([0-9,]+ samples\)$' two.faults
 check two-work has two '^recursion;.*main.*;'
-"$PERFWIND" export --to folded -o - two.pftrace 2>two.said >two.folded
+"$PERFWIND" export --to folded -o - two.pftrace 2>two.err >two.folded
 check two-only-one hasnt two '^bash;.*main.*;'
-check two-export-says grep -q '^perfwind: export: of cpu-clock; [0-9]* samples of page-faults are left out (--event page-faults takes them)$' two.said
-"$PERFWIND" export --to folded -e instructions -o - two.pftrace >/dev/null 2>two.said
+check two-export-reports grep -q '^perfwind: export: of cpu-clock; [0-9]* samples of page-faults are left out (--event page-faults takes them)$' two.err
+"$PERFWIND" export --to folded -e instructions -o - two.pftrace >/dev/null 2>two.err
 # in the order of their first packets
-check two-no-such-event grep -qxE 'perfwind: export: the trace has no event instructions; it has: (page-faults cpu-clock|cpu-clock page-faults)' two.said
-# what the file says the config was is a config: the same again, in binary form
+check two-no-such-event grep -qxE 'perfwind: export: the trace has no event instructions; it has: (page-faults cpu-clock|cpu-clock page-faults)' two.err
+# what the file contains as the config is a config: the same again, in binary form
 "$PYTHON" - whole.pftrace whole.bin <<'PY'
 import sys
 data = open(sys.argv[1], "rb").read()
@@ -177,7 +177,7 @@ echo old >kept.pftrace
 trace kept <<<'buffers { size_kb: 64 } data_sources { config { name: "linux.perf" } } duration_ms: 10'
 check kept-old [ "$(cat kept.pftrace.old)" = old ]
 
-# ---- the system trace, whose duration and write period are shortened
+# ---- the system trace, with a shorter duration and write period
 sed 's/duration_ms: 10000/duration_ms: 1500/; s/file_write_period_ms: 2500/file_write_period_ms: 300/' "$DATA/system-trace.pbtxt" >system.cfg
 trace system --txt <system.cfg
 check system-status [ $? = 0 ]
@@ -199,7 +199,7 @@ trace discard <<<"buffers { size_kb: 4 fill_policy: DISCARD name: 'b' } $POLLED 
 check discard-status [ $? = 0 ]
 check discard-counted positive "$(stat_of discard traced_buf_chunks_discarded 0)"
 check discard-none-overwritten [ "$(stat_of discard traced_buf_chunks_overwritten 0)" = 0 ]
-# a buffer smaller than a packet of stacks: what does not fit is lost, and said to be
+# a buffer smaller than a packet of stacks: what does not fit is lost, and reported
 trace tiny <<CFG
 buffers { size_kb: 1 }
 data_sources { config { name: "linux.perf" perf_event_config { timebase { frequency: 100 } callstack_sampling { kernel_frames: true } } } }
@@ -251,7 +251,7 @@ if unshare -m true 2>/dev/null; then
 	unshare -m sh -c 'mount -t tmpfs -o size=64k none small && "$1" trace -c - -o small/full.pftrace 2>full.err; echo $? >full.status
 		cp small/full.pftrace .' sh "$PERFWIND" <<<"buffers { size_kb: 1024 } $POLLED $POLLED $POLLED $POLLED write_into_file: true file_write_period_ms: 100"
 	check full-disk-status [ "$(cat full.status)" = 1 ]
-	check full-disk-said grep -qx 'perfwind: writing the trace: No space left on device' full.err
+	check full-disk-reported grep -qx 'perfwind: writing the trace: No space left on device' full.err
 	check full-disk-readable "$PERFWIND" report full.pftrace
 	check full-disk-counts grep -qE "^[0-9,]+ samples in .*, [0-9,]+ in the file\$" full.err
 	"$PERFWIND" losses full.pftrace >full.stats
@@ -264,7 +264,7 @@ fi
 # what is written at the end alone
 head -c $(($(stat -c %s whole.pftrace) - 5)) whole.pftrace >short.pftrace
 check at-the-end-cut-off cut_off short 'how much is missing is not known'
-# ---- every field at its extremes: it runs, or says which field it is
+# ---- every field at its extremes: it runs, or the field is named
 extreme() {
 	cat <<CFG
 buffers { size_kb: 64 fill_policy: UNSPECIFIED name: "$(printf 'n%.0s' {1..3000})" }
@@ -292,7 +292,7 @@ for mode in 0 1 2 3 4; do
 done
 extreme 18446744073709551615 2 1 | trace extreme
 check extreme-rate [ $? = 1 ]
-check extreme-rate-said grep -q '^perfwind: data_sources\[0\]: ' extreme.err
+check extreme-rate-reported grep -q '^perfwind: data_sources\[0\]: ' extreme.err
 
 # ---- in the background, under a name
 trace_pid=$("$PERFWIND" trace --background -c - -o "$TMP/named.pftrace" 2>named.err <<CFG

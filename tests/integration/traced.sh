@@ -1,6 +1,6 @@
 #!/bin/bash
 # traced.sh - `perfwind daemon` under Perfetto's own service, consumer and reader.
-# Runs where PERFETTO_BIN names a folder with traced and perfetto (and trace_processor_shell, for what a reader says);
+# Runs where PERFETTO_BIN names a folder with traced and perfetto (and trace_processor_shell, for what a reader reports);
 # they are built elsewhere and are no part of this repository.  Without it only the judge of the traces is tested.
 . "$(dirname "$0")/lib"
 export PYTHONDONTWRITEBYTECODE=1
@@ -103,7 +103,7 @@ check registered-again wait_for registered
 config $target 999 | consume again
 read_well again
 
-# A config that is refused ends well, and the log says which field.
+# A config that is refused ends well, and the log names the field.
 config $target 999 | sed 's/timebase {/ring_buffer_pages: 7 &/' | consume refused
 check refused-in-log grep -q 'ring_buffer_pages' "$TMP/daemon.err"
 check nothing-refused bash -c "! grep 'the filter refuses' '$TMP/daemon.err'"
@@ -112,4 +112,4 @@ check refused-no-timeout bash -c "! grep -qi 'timeout' '$TMP/refused.log'"
 kill $daemon
 wait $daemon
 check status [ $? = 0 ]
-check traced-said-nothing bash -c "! grep -iE 'abi|violation|malformed|timeout|error' '$TMP/traced.log'"
+check traced-printed-nothing bash -c "! grep -iE 'abi|violation|malformed|timeout|error' '$TMP/traced.log'"

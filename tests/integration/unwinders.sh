@@ -16,7 +16,7 @@ for engine in native libunwind libdw; do
 	check "$engine-static-chain" has "$engine-static" "$chain"
 	check "$engine-static-whole" json "$engine-static" 'v["stacks"]["whole"] >= 0.99 * total'
 done
-# A stack larger than the copy goes on in the process's memory, or is cut and says so.
+# A stack larger than the copy goes on in the process's memory, or is cut and marked so.
 record small --stack-bytes 1024 -- "$PROGRAMS/recursion" 0.7
 check small-copy json small 'v["stacks"]["cut"] + v["stacks"]["whole"] >= 0.98 * total'
 check small-copy-leaf has small '(recurse_even;recurse_odd;){3,}.*burn '
@@ -44,7 +44,7 @@ holes 50 60 main;with_hole;busy_leaf
 threads 75 98 start_thread;thread_main;thread_work;burn
 jit 70 98 main;call_jitted;jitted_function;jit_callback;burn
 LIST
-# Of a process that is gone nobody can read what the copies lack: earlier stacks of the thread have to tell.
+# What the copies lack cannot be read from a process that is gone: earlier stacks of the thread have to show it.
 record holes-recorded -F 4000 --stack-bytes 65528 --perf-data "$TMP/holes.data" -- "$PROGRAMS/holes" 0.7
 "$PERFWIND" import -q -o "$TMP/holes-imported.pftrace" "$TMP/holes.data"
 check holes-imported-chain share_at_least holes-imported 50 'main;with_hole;busy_leaf'
@@ -52,7 +52,7 @@ check holes-imported-root share_at_least holes-imported 60 '_start;.*main;'
 check plt-entry has plt 'main;call_through_plt;plugin_tiny@plt '
 check exceptions-run-time has exceptions 'throw_here.*;__cxa_throw;.*_Unwind_RaiseException'
 
-# Recursion over 64 KiB: no copy reaches the root.  What is there is right, and a stack that ends early says so.
+# Recursion over 64 KiB: no copy reaches the root.  What is there is right, and a stack that ends early is marked so.
 record deep -- "$PROGRAMS/deep" 0.7
 check deep-chain share_at_least deep 75 '(deep_call;){50,}deep_leaf;burn'
 check deep-outcomes json deep 'v["stacks"]["cut"] + v["stacks"]["whole"] >= 0.98 * total'
@@ -71,7 +71,7 @@ fi
 PERFWIND_WITHOUT=bpf record known-later -- "$PROGRAMS/known-stack" 0.7
 check known-later-cut known known-later 0
 check known-later-outcomes json known-later 'v["stacks"]["cut"] + v["stacks"]["whole"] >= 0.98 * total'
-# A handler on a stack of its own: what it interrupted is read from the process's memory, or the stack says why not.
+# A handler on a stack of its own: what it interrupted is read from the process's memory, or the stack has the reason.
 record sigframe-alt -- "$PROGRAMS/sigframe-alt" 0.7
 check sigframe-alt-chain has sigframe-alt 'signal_handler;handler_work;burn '
 check sigframe-alt-outcomes json sigframe-alt 'v["stacks"]["whole"] + v["stacks"]["cut"] + v["stacks"]["failed"].get("memory", 0) >= 0.98 * total'

@@ -1,4 +1,4 @@
-/* alloca.c - frames whose size is known at run time only, and one with a realigned stack (its CFA
+/* alloca.c - frames with a size that is known at run time only, and one with a realigned stack (its CFA
  * comes by an expression, or by another register). main > with_alloca > with_vla > with_realigned >
  * burn */
 #include <alloca.h>

@@ -1,7 +1,7 @@
 /* hook-filter.c - programs that a hook is loaded into, under a seccomp filter that traps (SIGSYS).
  *
  * A trap in an answer kills no process; a trap of their own does to them what it does without the hook.
- * openat() and getppid() are trapped, or what the number says. */
+ * openat() and getppid() are trapped, or what the number selects. */
 #include <sys/syscall.h>
 
 #include "hook-program.h"

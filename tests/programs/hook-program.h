@@ -1,5 +1,5 @@
-/* hook-program.h - what the programs share that a hook is loaded into: PROGRAM MODE [NUMBER] says
- * "ready" on standard output, then does what the mode says until it ends, at the end of
+/* hook-program.h - what the programs share that a hook is loaded into: PROGRAM MODE [NUMBER] prints
+ * "ready" on standard output, then does what the mode demands until it ends, at the end of
  * standard input.  Ends with 0, or with a line on standard error and 1.  Thread: any. */
 #pragma once
 
@@ -37,7 +37,7 @@ static inline int count_files(void)
 	return n;
 }
 
-/* Until standard input says so; a signal does not end it. */
+/* Until standard input has a line or ends; a signal does not end it. */
 static inline void await_end(void)
 {
 	char c;

@@ -1,5 +1,5 @@
 /* hook-stack.c - programs that a hook is loaded into, with an alternate stack for signals of as many
- * bytes as the number says, and a handler that runs on it.  Where this machine's signal frame does
+ * bytes as the number is, and a handler that runs on it.  Where this machine's signal frame does
  * not fit, no handler runs.  What lies below the stack must stay as it is. */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -254,7 +254,7 @@ static void mode_before(int number)
 #else
 	char size[16], *arguments[] = {NULL, (char[]){"before"}, size};
 
-	(void)snprintf(size, sizeof(size), "%d", number); /* musl has no such place */
+	(void)snprintf(size, sizeof(size), "%d", number); /* musl does not have this place */
 	set_early(3, arguments, NULL);
 #endif
 	run_handler((size_t)number);

@@ -1,4 +1,4 @@
-/* longjmp.c - a jump out of 20 frames, and functions whose last instruction is a call that never
+/* longjmp.c - a jump out of 20 frames, and functions with a call as last instruction that never
  * returns: the return address is the start of another function. main > jump_round > jump_down > ...
  * (20) > never_returns > burn */
 #include <setjmp.h>

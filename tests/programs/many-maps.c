@@ -1,5 +1,5 @@
 /* many-maps.c - a process with as many mappings as the kernel allows one, half of them executable:
- * many-maps SECONDS.  It says how many.  main > among_many > burn */
+ * many-maps SECONDS.  It prints how many.  main > among_many > burn */
 #include <sys/mman.h>
 #include <unistd.h>
 

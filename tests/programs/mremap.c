@@ -1,7 +1,7 @@
 /* mremap.c - code that moves: mremap() takes the text of a plugin to another address, and back,
  * again and again.  No record reports it. main > at_home > second_work > second_inner >
  * plugin_callback > burn main > elsewhere > second_work > second_inner > plugin_callback > burn
- * (second_* in plugin-second.so, whose text calls only itself and so works anywhere) */
+ * (second_* in plugin-second.so, the text of which calls only itself and so works anywhere) */
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/mman.h>

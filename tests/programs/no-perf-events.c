@@ -1,4 +1,4 @@
-/* no-perf-events.c - runs a command for which perf_event_open() fails, as in a container whose
+/* no-perf-events.c - runs a command for which perf_event_open() fails, as in a container of which the
  * system call filter does not let it through:   no-perf-events ERRNO COMMAND [ARGUMENTS] */
 #include <errno.h>
 #include <linux/filter.h>

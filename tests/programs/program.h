@@ -1,6 +1,6 @@
 /* program.h - what the test programs share.  Each runs for the seconds of its first argument
  * (default 2) and is made of functions with descriptive names that are never inlined, cloned or called
- * by a jump unless it says so. The head comment of each lists the functions that a profile must show,
+ * by a jump except where it is written. The head comment of each lists the functions that a profile must show,
  * outermost first. Thread: any. */
 #pragma once
 

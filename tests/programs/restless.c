@@ -158,7 +158,7 @@ static void do_handlers(void)
 	sigaction(SIGURG, &none, NULL);
 }
 
-/* The signal's other use: a byte out of band, whose arrival the program's own handler sees. */
+/* The signal's other use: a byte out of band, the arrival of which the program's own handler sees. */
 static void do_urgent(void)
 {
 	struct sigaction own = {.sa_handler = count, .sa_flags = SA_RESTART}, was;
@@ -236,7 +236,7 @@ static void do_seccomp(void)
 	await(pid, "seccomp");
 }
 
-/* In a handler on a stack of its own, and with such a stack at hand, of many sizes. */
+/* In a handler on a stack of its own, and with a stack of its own at hand, of many sizes. */
 static void burn_in_handler(int signal)
 {
 	(void)signal;

@@ -1,7 +1,7 @@
 /* sigframe.c - a signal handler that works, on the stack that it interrupted; sigframe-alt: on a
  * stack of its own. main > interrupted_work > burn | (a signal) > signal_handler > handler_work >
  * burn The second form stands on top of main > interrupted_work [> burn]; with an alternate stack a
- * copy of the handler's stack does not hold those, and unwinding ends below them unless it can read
+ * copy of the handler's stack does not hold those, and unwinding ends below them if it cannot read
  * the process's memory. */
 #include <signal.h>
 #include <sys/time.h>

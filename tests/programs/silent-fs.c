@@ -1,9 +1,9 @@
 /* silent-fs.c - a file system that stops answering: silent-fs DIR FILE OPERATION...
  *
  * Mounts itself (FUSE, by the kernel's protocol alone: linux/fuse.h) on DIR with the one file "file",
- * whose bytes are FILE's, and answers everything until SIGUSR1.  From then on requests of the named
+ * with FILE's bytes, and answers everything until SIGUSR1.  From then on requests of the named
  * operations (open, getattr, read, flush, statfs, lookup) never get an answer.  Needs root.
- * It says "mounted" when it is. */
+ * It prints "mounted" when it is. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>

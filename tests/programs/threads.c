@@ -1,4 +1,4 @@
-/* threads.c - four threads named worker-0 .. worker-3, or as many as the second argument says,
+/* threads.c - four threads named worker-0 .. worker-3, or as many as the second argument states,
  * which work until the end; main waits. (clone, start_thread) > thread_main > thread_work > burn */
 #include <pthread.h>
 

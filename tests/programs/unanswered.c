@@ -4,7 +4,7 @@
  *            outer frames, deeper than any copy
  *   code    [ page with code ][ never touched: behind it ]
  *
- * A reader of that memory sleeps, unless the kernel prevents it.  It says "ready" when all is so, and is 77
+ * A reader of that memory sleeps, if the kernel does not prevent it.  It prints "ready" when all is so, and is 77
  * where there is no userfaultfd.  main > on_stack > descend (many) > innermost > jitted code > burn */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>

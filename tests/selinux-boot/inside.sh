@@ -12,7 +12,7 @@ check() {
 		echo "not ok $name: $*"
 	fi
 }
-say() { sed "s/^/    $1: /"; }
+show() { sed "s/^/    $1: /"; }
 # denials REGEX: what was refused so far, of what matches.
 denials() { dmesg | grep 'avc: *denied' | grep -E -- "$1"; }
 no_denials() { ! denials "$1"; }
@@ -24,13 +24,13 @@ echo # behind what the boot left on the line
 check enforcing [ "$(getenforce)" = Enforcing ]
 systemctl start perfwind.service # waits until it is ready
 check daemon-runs systemctl is-active perfwind.service
-getenforce | say getenforce
-ps -eZ | grep -E 'perfwind|pw-' | say ps
+getenforce | show getenforce
+ps -eZ | grep -E 'perfwind|pw-' | show ps
 check daemon-domain [ "$(ps -eZ | awk '$NF == "perfwind" { split($1, c, ":"); print c[3] }' | sort -u)" = perfwind_t ]
 check sockets-labelled [ "$(ls -Z /run/perfwind | awk '{ split($1, c, ":"); print c[3] }' | sort -u)" = perfwind_runtime_t ]
 check start-without-denials no_denials 'perfwind'
 
-# Debian's kernel begins at 3, where it asks even who has CAP_PERFMON for more: said, by both, with the hint.
+# Debian's kernel begins at 3, where it asks even a holder of CAP_PERFMON for more: reported, by both, with the hint.
 if [ "$(cat /proc/sys/kernel/perf_event_paranoid)" = 3 ]; then
 	perfwind record --daemon -a -d 1 -o $out/closed.pftrace 2>$out/closed
 	check closed-at-3 grep -q 'even to CAP_PERFMON .*sysctl kernel.perf_event_paranoid=2' $out/closed
@@ -45,10 +45,10 @@ consents=$!
 $tests/recursion 600 &
 sleep 2
 check record-machine perfwind record --daemon -a -d 5 -o $out/all.pftrace
-perfwind report --by process --limit 6 $out/all.pftrace | say all
+perfwind report --by process --limit 6 $out/all.pftrace | show all
 perfwind record --daemon --json -p $consents -d 5 -o $out/one.pftrace >$out/one.json
 check record-consents [ $? = 0 ]
-cat $out/one.json | say consents
+cat $out/one.json | show consents
 check consented-names named $out/one.pftrace 'main;(recurse_even;recurse_odd;){20,}.*burn '
 check kernel-names named $out/all.pftrace '_\[k\]'
 # The live view, a trace config, a command, the other unwinders: each by asking.
@@ -68,7 +68,7 @@ for engine in libdw libunwind; do
 	check $engine-names named $out/$engine.pftrace 'main;(recurse_even;recurse_odd;){20,}.*burn '
 done
 # What its helpers keep under SELinux is what they keep elsewhere.
-ps -eZ | grep -E 'pw-' | say helpers
+ps -eZ | grep -E 'pw-' | show helpers
 kill $consents
 
 # Anyone may ask: their own, and no more.
@@ -84,7 +84,7 @@ check user-reported-why grep -q "process 1 is another user's" $out/not
 as_user perfwind doctor >$out/doctor
 check doctor-works [ $? = 0 ]
 sysctl -q -w kernel.yama.ptrace_scope=1
-as_user perfwind doctor | grep -A 2 ' ptrace ' | say doctor
+as_user perfwind doctor | grep -A 2 ' ptrace ' | show doctor
 check doctor-yama sh -c 'setpriv --reuid nobody --clear-groups --inh-caps=-all perfwind doctor | grep -q "^partly *ptrace *kernel.yama.ptrace_scope = 1"'
 check used-without-denials no_denials 'perfwind'
 
@@ -92,7 +92,7 @@ check used-without-denials no_denials 'perfwind'
 systemctl start perfwind-forbidden.service
 status=$(systemctl show -p ExecMainStatus --value perfwind-forbidden.service)
 check forbidden-is-refused [ $status = 0 ]
-denials 'comm="forbidden"' | say refused
+denials 'comm="forbidden"' | show refused
 for what in tcp_socket shadow_t perfwind_exec_t execmem sys_ptrace perfwind_conf_t; do
 	check "forbidden-$what" denials "$what .*comm=\"forbidden\"|comm=\"forbidden\".*$what"
 done

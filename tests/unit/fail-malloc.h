@@ -1,4 +1,4 @@
-/* fail-malloc.h - a test program whose n-th allocation can be made to fail.  Included by its one .c
+/* fail-malloc.h - makes the n-th allocation of a test program fail.  Included by its one .c
  * file. Libraries allocate by the same functions.  The sanitizers have an allocator of their own:
  * there FAIL_MALLOC is 0, and the program has nothing to test.  One thread. */
 #pragma once

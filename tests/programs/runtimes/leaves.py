@@ -140,7 +140,7 @@ def adjacent(frames, suffix):
 
 
 def unnamed(frame):
-    """A frame of JavaScript without a name: of compiled code, of the interpreter, of a function whose name was not read."""
+    """A frame of JavaScript without a name: of compiled code, of the interpreter, of a function with a name that was not read."""
     return frame.startswith("[perf-") or frame in ("[js]", "Builtins_InterpreterEntryTrampoline")
 
 

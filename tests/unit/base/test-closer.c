@@ -90,7 +90,7 @@ static void test_plain(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	assert_int_equal(send(pair[0], "bye", 3, 0), 3);
 	closer_close(&closer, pair[0]);
-	assert_int_equal(recv(pair[1], &byte, 1, 0), 1); /* what was said is still heard */
+	assert_int_equal(recv(pair[1], &byte, 1, 0), 1); /* what was sent is still received */
 	assert_int_equal(close(pair[1]), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	assert_int_equal(send(pair[1], "x", 1, 0), 1);
@@ -207,7 +207,7 @@ static void test_many(void **state)
 	(void)close(other);
 }
 
-/* A socket that listens, with a connection in its queue that has such a one in its own. */
+/* A socket that listens, with a connection in its queue that has a connection in its own. */
 static void test_listener(void **state)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};

@@ -49,7 +49,7 @@ static int make(int kind)
 }
 
 /* In a child, where 3 and 4 are what a service manager would have left there: what
- * listen_fds_find() says, and, where it is 0, which descriptor. */
+ * listen_fds_find() answers, and, where it is 0, which descriptor. */
 static int find(int kind, const char *pid, const char *fds, const char *names, const char *name)
 {
 	pid_t child = fork();
@@ -187,7 +187,7 @@ static void test_abstract(void **state)
 	(void)close(fd);
 }
 
-/* As many may wait as the kernel allows: who fills the queue takes a place in it from others. */
+/* As many may wait as the kernel allows: a client that fills the queue takes a place in it from others. */
 static void test_queue(void **state)
 {
 	enum { CLIENTS = 300 };

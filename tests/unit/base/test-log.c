@@ -5,42 +5,42 @@
 #include "base/log.h"
 #include "tests/unit/capture.h"
 
-static char *said;
+static char *printed;
 
 static int tear_down(void **state)
 {
 	(void)state;
-	free(said);
-	said = NULL;
+	free(printed);
+	printed = NULL;
 	log_level = LOG_LEVEL_NORMAL;
 	return 0;
 }
 
-static void say_each(void)
+static void log_each(void)
 {
 	struct capture c;
 
-	free(said);
+	free(printed);
 	capture_begin(&c, STDERR_FILENO);
 	log_error("of level %d", LOG_LEVEL_QUIET);
 	log_info("of level %d", LOG_LEVEL_NORMAL);
 	log_verbose("of level %d", LOG_LEVEL_VERBOSE);
 	log_debug("of level %d", LOG_LEVEL_DEBUG);
-	said = capture_end(&c);
+	printed = capture_end(&c);
 }
 
 static void test_levels(void **state)
 {
 	(void)state;
-	say_each();
-	assert_string_equal(said, "perfwind: of level 0\nperfwind: of level 1\n");
+	log_each();
+	assert_string_equal(printed, "perfwind: of level 0\nperfwind: of level 1\n");
 	log_level = LOG_LEVEL_QUIET;
-	say_each();
-	assert_string_equal(said, "perfwind: of level 0\n");
+	log_each();
+	assert_string_equal(printed, "perfwind: of level 0\n");
 	log_level = LOG_LEVEL_DEBUG;
-	say_each();
-	assert_string_equal(said, "perfwind: of level 0\nperfwind: of level 1\n"
-				  "perfwind: of level 2\nperfwind: of level 3\n");
+	log_each();
+	assert_string_equal(printed, "perfwind: of level 0\nperfwind: of level 1\n"
+				     "perfwind: of level 2\nperfwind: of level 3\n");
 }
 
 /* What an escape sequence begins with, DEL, and C1's CSI in UTF-8; not what is text. */
@@ -53,8 +53,8 @@ static void test_controls(void **state)
 	log_error("a%sb\x7f\xc2\x9b"
 		  "1m \xc3\xa9 \xc2\xb5",
 		  "\033[31m");
-	said = capture_end(&c);
-	assert_string_equal(said, "perfwind: a?[31mb???1m \xc3\xa9 \xc2\xb5\n");
+	printed = capture_end(&c);
+	assert_string_equal(printed, "perfwind: a?[31mb???1m \xc3\xa9 \xc2\xb5\n");
 }
 
 /* Longer than a line may be: cut, and a line still. */
@@ -69,10 +69,10 @@ static void test_long(void **state)
 	capture_begin(&c, STDERR_FILENO);
 	errno = EXDEV;
 	log_error("%s", text);
-	said = capture_end(&c);
-	assert_int_equal(strlen(said), 1023);
-	assert_memory_equal(said, "perfwind: xxx", 13);
-	assert_string_equal(said + 1020, "xx\n");
+	printed = capture_end(&c);
+	assert_int_equal(strlen(printed), 1023);
+	assert_memory_equal(printed, "perfwind: xxx", 13);
+	assert_string_equal(printed + 1020, "xx\n");
 }
 
 static void test_errno(void **state)
@@ -85,11 +85,11 @@ static void test_errno(void **state)
 	errno = EXDEV;
 	log_error("%s", "text");
 	after = errno;
-	said = capture_end(&c);
+	printed = capture_end(&c);
 	assert_int_equal(after, EXDEV);
 }
 
-/* With -vv a failure says where it was; a success is none. */
+/* With -vv a failure has its place; a success is none. */
 static void test_note(void **state)
 {
 	struct capture c;
@@ -100,10 +100,10 @@ static void test_note(void **state)
 	capture_begin(&c, STDERR_FILENO);
 	r = error_note(-ENOSPC, "fail", "a.c", 12);
 	good = error_note(3, "trace", "a.c", 13);
-	said = capture_end(&c);
+	printed = capture_end(&c);
 	assert_int_equal(r, -ENOSPC);
 	assert_int_equal(good, 3);
-	assert_string_equal(said, "perfwind: a.c:12: fail: No space left on device\n");
+	assert_string_equal(printed, "perfwind: a.c:12: fail: No space left on device\n");
 }
 
 /* Failures in some folders only: whole names, with the folders in them. */
@@ -119,11 +119,11 @@ static void test_folders(void **state)
 	capture_begin(&c, STDERR_FILENO);
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		(void)error_note(-EIO, "failed", files[i], 1);
-	said = capture_end(&c);
+	printed = capture_end(&c);
 	log_folders = NULL;
-	assert_string_equal(said, "perfwind: perf/a.c:1: failed: Input/output error\n"
-				  "perfwind: session/loader/c.c:1: failed: Input/output error\n"
-				  "perfwind: base/e.c:1: failed: Input/output error\n");
+	assert_string_equal(printed, "perfwind: perf/a.c:1: failed: Input/output error\n"
+				     "perfwind: session/loader/c.c:1: failed: Input/output error\n"
+				     "perfwind: base/e.c:1: failed: Input/output error\n");
 }
 
 int main(void)

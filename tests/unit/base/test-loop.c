@@ -41,7 +41,7 @@ static void test_remove_within(void **state)
 	b.victim = &a;
 	assert_int_equal(loop_add(&loop, &a.source, fd_a, EPOLLIN, item_ready), 0);
 	assert_int_equal(loop_add(&loop, &b.source, fd_b, EPOLLIN, item_ready), 0);
-	/* Both are ready; the first callback removes the other source, whose event is already
+	/* Both are ready; the first callback removes the other source, the event of which is already
 	 * fetched. */
 	assert_int_equal(loop_run_once(&loop, 0), 0);
 	assert_int_equal(a.calls + b.calls, 1);

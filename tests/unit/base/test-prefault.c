@@ -17,7 +17,7 @@ static long faults(void)
 	return usage.ru_minflt;
 }
 
-/* In a process of its own, whose heap is fresh: the number of faults of @PIECES allocations. */
+/* In a process of its own, with a fresh heap: the number of faults of @PIECES allocations. */
 static int faults_of_allocations(void)
 {
 	char *pieces[PIECES], *volatile old;

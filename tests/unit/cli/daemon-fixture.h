@@ -1,4 +1,4 @@
-/* daemon-fixture.h - a control socket whose daemon is the test: what it says is written by hand, in a
+/* daemon-fixture.h - a control socket with the test as its daemon: its messages are written by hand, in a
  * process of its own. */
 #pragma once
 
@@ -48,7 +48,7 @@ static inline uint32_t fake_hear(struct control_stream *s)
 }
 
 /* ACCEPTED brings the client's end of the packets. */
-static inline void fake_say(struct control_stream *s, enum control_type type, const char *text)
+static inline void fake_send(struct control_stream *s, enum control_type type, const char *text)
 {
 	int pair[2];
 
@@ -62,8 +62,8 @@ static inline void fake_say(struct control_stream *s, enum control_type type, co
 		_exit(1);
 }
 
-static inline void fake_say_summary(struct control_stream *s, enum control_type type,
-				    uint64_t emitted)
+static inline void fake_send_summary(struct control_stream *s, enum control_type type,
+				     uint64_t emitted)
 {
 	Pb__ControlSummary m = PB__CONTROL_SUMMARY__INIT;
 
@@ -82,7 +82,7 @@ static inline void fake_stream(const void *data, size_t len)
 	fake_streamed += len;
 }
 
-/* As a packet whose bytes are @text, less than 128. */
+/* As a packet with the bytes @text, less than 128. */
 static inline void fake_stream_text(const char *text)
 {
 	const uint8_t head[2] = {0x0a, (uint8_t)strlen(text)};
@@ -91,14 +91,14 @@ static inline void fake_stream_text(const char *text)
 	fake_stream(text, strlen(text));
 }
 
-static inline void fake_say_bytes(struct control_stream *s, enum control_type type,
-				  const void *data, size_t len)
+static inline void fake_send_bytes(struct control_stream *s, enum control_type type,
+				   const void *data, size_t len)
 {
 	if (control_queue(s, type, data, len) < 0 || control_send(s) != 0)
 		_exit(1);
 }
 
-/* Denies, and says what it was asked for: what is not set stands as "-". */
+/* Denies, and reports what it was asked for: what is not set stands as "-". */
 static inline void fake_deny_with_request(struct control_stream *s)
 {
 	const Pb__ControlRequest *q = fake_request;
@@ -118,7 +118,7 @@ static inline void fake_deny_with_request(struct control_stream *s)
 	buffer_printf(&text, "; note %s needed %d", q->note ? q->note : "-", q->kernel_needed);
 	if (q->max_cpu_ppm)
 		buffer_printf(&text, "; max-cpu %u", q->max_cpu_ppm);
-	fake_say_bytes(s, CONTROL_DENIED, text.data, text.len);
+	fake_send_bytes(s, CONTROL_DENIED, text.data, text.len);
 	buffer_deinit(&text);
 }
 

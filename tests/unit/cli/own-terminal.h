@@ -1,4 +1,4 @@
-/* own-terminal.h - a terminal of the test's own: a child whose standard input and output it is, in a session
+/* own-terminal.h - a terminal of the test's own: a child with it as standard input and output, in a session
  * and the foreground of it. */
 #pragma once
 

@@ -1,5 +1,5 @@
 /* test-ask-run.c - a recording by the daemon from the request to the exit status, against a daemon
- * that says what the test has written. */
+ * that sends what the test has written. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -66,10 +66,10 @@ static int tear_down(void **state)
 
 static void play_until_stop(struct control_stream *s)
 {
-	fake_say(s, CONTROL_ACCEPTED, "cpu-clock");
+	fake_send(s, CONTROL_ACCEPTED, "cpu-clock");
 	if (fake_hear(s) != CONTROL_STOP)
 		_exit(1);
-	fake_say_summary(s, CONTROL_DONE, 1);
+	fake_send_summary(s, CONTROL_DONE, 1);
 }
 
 /* The command goes when the daemon is attached, and its end is the recording's. */
@@ -96,7 +96,7 @@ static void test_duration(void **state)
 
 static void play_denied(struct control_stream *s)
 {
-	fake_say(s, CONTROL_DENIED, "not for you");
+	fake_send(s, CONTROL_DENIED, "not for you");
 }
 
 /* A command that was held back is not run: your own privileges may suffice. */
@@ -130,7 +130,7 @@ static void test_gone(void **state)
 
 static void play_lost(struct control_stream *s)
 {
-	fake_say(s, CONTROL_ACCEPTED, "cpu-clock");
+	fake_send(s, CONTROL_ACCEPTED, "cpu-clock");
 }
 
 /* Lost during the recording: an error.  The command runs to its end, and its own status wins. */
@@ -194,13 +194,13 @@ static void test_not_written(void **state)
 
 static void play_intervals(struct control_stream *s)
 {
-	fake_say(s, CONTROL_ACCEPTED, "cpu-clock");
+	fake_send(s, CONTROL_ACCEPTED, "cpu-clock");
 	for (int i = 0; i < 3; i++) {
 		if (fake_hear(s) != CONTROL_RENEW)
 			_exit(1);
-		fake_say_summary(s, CONTROL_RENEWED, 1);
+		fake_send_summary(s, CONTROL_RENEWED, 1);
 	}
-	fake_say_summary(s, CONTROL_DONE, 1);
+	fake_send_summary(s, CONTROL_DONE, 1);
 }
 
 static void test_intervals(void **state)
@@ -215,13 +215,13 @@ static void test_intervals(void **state)
 
 static void play_renew_then_stop(struct control_stream *s)
 {
-	fake_say(s, CONTROL_ACCEPTED, "cpu-clock");
+	fake_send(s, CONTROL_ACCEPTED, "cpu-clock");
 	if (fake_hear(s) != CONTROL_RENEW)
 		_exit(1);
-	fake_say_summary(s, CONTROL_RENEWED, 1);
+	fake_send_summary(s, CONTROL_RENEWED, 1);
 	while (fake_hear(s) != CONTROL_STOP)
 		;
-	fake_say_summary(s, CONTROL_DONE, 1);
+	fake_send_summary(s, CONTROL_DONE, 1);
 }
 
 /* What cannot be shown ends the recording, and not the command. */

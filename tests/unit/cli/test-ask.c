@@ -1,4 +1,4 @@
-/* test-ask.c - the client's side of the control socket, against a daemon that says what the test has
+/* test-ask.c - the client's side of the control socket, against a daemon that sends what the test has
  * written: each message, in order; denied, failed, gone, and nonsense. */
 #include <errno.h>
 
@@ -10,12 +10,12 @@ static struct fake_daemon fake;
 static struct loop loop;
 static struct sink *sink;
 static struct ask *ask;
-static char said[256]; /* what was called, in order */
+static char called[256]; /* what was called, in order */
 static bool ended, renew_first;
 
 static void add(const char *word)
 {
-	(void)snprintf(said + strlen(said), sizeof(said) - strlen(said), "%s ", word);
+	(void)snprintf(called + strlen(called), sizeof(called) - strlen(called), "%s ", word);
 }
 
 static void on_accepted(void *arg)
@@ -79,7 +79,7 @@ static void run(void (*play)(struct control_stream *))
 static int set_up(void **state)
 {
 	(void)state;
-	*said = 0;
+	*called = 0;
 	ended = false;
 	return loop_init(&loop) < 0 ? -1 : sink_memory_new(&sink);
 }
@@ -105,16 +105,16 @@ static void expect_sink(const char *text)
 
 static void play_whole(struct control_stream *s)
 {
-	fake_say(s, CONTROL_ACCEPTED, "cpu-clock");
-	fake_say(s, CONTROL_NOTE, "a line");
+	fake_send(s, CONTROL_ACCEPTED, "cpu-clock");
+	fake_send(s, CONTROL_NOTE, "a line");
 	fake_stream_text("one");
-	fake_say_summary(s, CONTROL_PROGRESS, 1);
-	fake_say(s, (enum control_type)999, "of a later version");
+	fake_send_summary(s, CONTROL_PROGRESS, 1);
+	fake_send(s, (enum control_type)999, "of a later version");
 	fake_stream_text("two");
-	fake_say_summary(s, CONTROL_RENEWED, 7);
+	fake_send_summary(s, CONTROL_RENEWED, 7);
 	if (fake_hear(s) != CONTROL_STOP)
 		_exit(1);
-	fake_say_summary(s, CONTROL_DONE, 9);
+	fake_send_summary(s, CONTROL_DONE, 9);
 }
 
 static void test_whole(void **state)
@@ -123,7 +123,7 @@ static void test_whole(void **state)
 
 	(void)state;
 	run(play_whole);
-	assert_string_equal(said, "accepted progress renewed-7 ended ");
+	assert_string_equal(called, "accepted progress renewed-7 ended ");
 	expect_sink("\n\3one\n\3two");
 	assert_string_equal(ask_event(ask), "cpu-clock");
 	assert_int_equal(ask_error(ask, &why), 0);
@@ -135,10 +135,10 @@ static void test_whole(void **state)
 /* The words are there before their packets, and packets come in pieces. */
 static void play_late(struct control_stream *s)
 {
-	fake_say(s, CONTROL_ACCEPTED, "cpu-clock");
+	fake_send(s, CONTROL_ACCEPTED, "cpu-clock");
 	fake_streamed = 5;
-	fake_say_summary(s, CONTROL_RENEWED, 7);
-	fake_say_summary(s, CONTROL_PROGRESS, 1);
+	fake_send_summary(s, CONTROL_RENEWED, 7);
+	fake_send_summary(s, CONTROL_PROGRESS, 1);
 	(void)usleep(20000);
 	fake_stream("\n", 1);
 	(void)usleep(20000);
@@ -148,8 +148,8 @@ static void play_late(struct control_stream *s)
 	if (fake_hear(s) != CONTROL_STOP)
 		_exit(1);
 	fake_streamed = 5 + 6;
-	fake_say(s, CONTROL_FAILED, "an end");
-	fake_say_summary(s, CONTROL_DONE, 9);
+	fake_send(s, CONTROL_FAILED, "an end");
+	fake_send_summary(s, CONTROL_DONE, 9);
 	(void)usleep(20000);
 	fake_stream_text("last");
 }
@@ -158,7 +158,7 @@ static void test_late(void **state)
 {
 	(void)state;
 	run(play_late);
-	assert_string_equal(said, "accepted progress renewed-7 ended ");
+	assert_string_equal(called, "accepted progress renewed-7 ended ");
 	expect_sink("\n\3one\n\4last");
 	assert_int_equal(ask_summary(ask)->emitted, 9);
 	assert_int_equal(ask_error(ask, NULL), -EIO);
@@ -167,16 +167,16 @@ static void test_late(void **state)
 /* Packets behind RENEWED stay out of the sink until it arrives, however early they are there. */
 static void play_behind(struct control_stream *s)
 {
-	fake_say(s, CONTROL_ACCEPTED, "cpu-clock");
+	fake_send(s, CONTROL_ACCEPTED, "cpu-clock");
 	if (fake_hear(s) != CONTROL_RENEW)
 		_exit(1);
 	fake_stream_text("before");
 	fake_stream_text("behind");
 	(void)usleep(50000);
 	fake_streamed = 8;
-	fake_say_summary(s, CONTROL_RENEWED, 7);
+	fake_send_summary(s, CONTROL_RENEWED, 7);
 	fake_streamed = 16;
-	fake_say_summary(s, CONTROL_DONE, 9);
+	fake_send_summary(s, CONTROL_DONE, 9);
 }
 
 static void test_behind(void **state)
@@ -185,18 +185,18 @@ static void test_behind(void **state)
 	renew_first = true;
 	run(play_behind);
 	renew_first = false;
-	assert_string_equal(said, "accepted renewed-7 with-8 ended ");
+	assert_string_equal(called, "accepted renewed-7 with-8 ended ");
 	expect_sink("\n\6before\n\6behind");
 }
 
 /* Packets end before all that were announced have arrived. */
 static void play_cut(struct control_stream *s)
 {
-	fake_say(s, CONTROL_ACCEPTED, "cpu-clock");
+	fake_send(s, CONTROL_ACCEPTED, "cpu-clock");
 	fake_stream_text("kept");
 	fake_stream("\n\4lo", 4);
 	fake_streamed = 12;
-	fake_say_summary(s, CONTROL_DONE, 9);
+	fake_send_summary(s, CONTROL_DONE, 9);
 	(void)close(fake_output);
 	(void)fake_hear(s);
 }
@@ -214,7 +214,7 @@ static void test_cut(void **state)
 
 static void play_no_packets(struct control_stream *s)
 {
-	fake_say(s, CONTROL_ACCEPTED, "");
+	fake_send(s, CONTROL_ACCEPTED, "");
 	fake_stream("HTTP/1.0", 8);
 	(void)fake_hear(s);
 }
@@ -247,7 +247,7 @@ static void test_closes(void **state)
 /* Accepted without a descriptor for the packets. */
 static void play_no_output(struct control_stream *s)
 {
-	fake_say_bytes(s, CONTROL_ACCEPTED, "", 0);
+	fake_send_bytes(s, CONTROL_ACCEPTED, "", 0);
 	(void)fake_hear(s);
 }
 
@@ -256,12 +256,12 @@ static void test_no_output(void **state)
 	(void)state;
 	run(play_no_output);
 	assert_int_equal(ask_error(ask, NULL), -EBADMSG);
-	assert_string_equal(said, "ended ");
+	assert_string_equal(called, "ended ");
 }
 
 static void play_denied(struct control_stream *s)
 {
-	fake_say(s, CONTROL_DENIED, "not for you");
+	fake_send(s, CONTROL_DENIED, "not for you");
 }
 
 static void test_denied(void **state)
@@ -270,7 +270,7 @@ static void test_denied(void **state)
 
 	(void)state;
 	run(play_denied);
-	assert_string_equal(said, "ended ");
+	assert_string_equal(called, "ended ");
 	assert_true(ask_denied(ask));
 	assert_int_equal(ask_error(ask, &why), -EPERM);
 	assert_string_equal(why, "not for you");
@@ -279,10 +279,10 @@ static void test_denied(void **state)
 
 static void play_failed(struct control_stream *s)
 {
-	fake_say(s, CONTROL_ACCEPTED, "");
+	fake_send(s, CONTROL_ACCEPTED, "");
 	fake_stream_text("kept");
-	fake_say(s, CONTROL_FAILED, "the ring is damaged");
-	fake_say_summary(s, CONTROL_DONE, 3);
+	fake_send(s, CONTROL_FAILED, "the ring is damaged");
+	fake_send_summary(s, CONTROL_DONE, 3);
 }
 
 static void test_failed(void **state)
@@ -300,7 +300,7 @@ static void test_failed(void **state)
 
 static void play_gone(struct control_stream *s)
 {
-	fake_say(s, CONTROL_ACCEPTED, "");
+	fake_send(s, CONTROL_ACCEPTED, "");
 	fake_stream_text("kept");
 }
 
@@ -317,8 +317,8 @@ static void test_gone(void **state)
 
 static void play_nonsense(struct control_stream *s)
 {
-	fake_say(s, CONTROL_ACCEPTED, "");
-	fake_say(s, CONTROL_DONE, "\377\377\377");
+	fake_send(s, CONTROL_ACCEPTED, "");
+	fake_send(s, CONTROL_DONE, "\377\377\377");
 	(void)fake_hear(s);
 }
 
@@ -329,7 +329,7 @@ static void test_nonsense(void **state)
 	(void)state;
 	run(play_nonsense);
 	assert_int_equal(ask_error(ask, &why), -EBADMSG);
-	assert_string_equal(said, "accepted ended ");
+	assert_string_equal(called, "accepted ended ");
 }
 
 static int refuse(struct sink *s, const void *data, size_t len)
@@ -342,12 +342,12 @@ static int refuse(struct sink *s, const void *data, size_t len)
 
 static void play_until_stop(struct control_stream *s)
 {
-	fake_say(s, CONTROL_ACCEPTED, "");
+	fake_send(s, CONTROL_ACCEPTED, "");
 	fake_stream_text("lost");
 	if (fake_hear(s) != CONTROL_STOP)
 		_exit(1);
 	fake_stream_text("lost too");
-	fake_say_summary(s, CONTROL_DONE, 3);
+	fake_send_summary(s, CONTROL_DONE, 3);
 }
 
 /* A disk that is full is the end, and the reason. */

@@ -291,7 +291,7 @@ static void test_partly(void **state)
 	assert_true(doctor_in_container(&d));
 }
 
-/* Looking leaves no descriptor behind and agrees with what the system says of us. */
+/* Looking leaves no descriptor behind and agrees with what the system reports of us. */
 static void test_look(void **state)
 {
 	struct doctor_facts d;

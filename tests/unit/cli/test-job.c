@@ -94,7 +94,7 @@ static void test_terminated(void **state)
 	assert_int_equal(job_exit_status(&job, false), 0);
 }
 
-/* The recording has failed: the command runs to its end, and its exit status is ours unless it is 0. */
+/* The recording has failed: the command runs to its end, and its exit status is ours if it is not 0. */
 static void test_failed(void **state)
 {
 	static char bad[] = "sleep 0.3; exit 7", good[] = "sleep 0.3";
@@ -170,7 +170,7 @@ static void test_cannot_run(void **state)
 	assert_int_equal(job_exit_status(&job, false), 0);
 }
 
-static void tell(void *arg)
+static void note_leave(void *arg)
 {
 	(void)!write(*(int *)arg, "left", 4);
 }
@@ -187,7 +187,7 @@ static int signalled_twice(int second, bool later, bool *ret_left)
 	pid = fork();
 	if (pid == 0) {
 		job_init(&job, NULL);
-		job.leave = tell;
+		job.leave = note_leave;
 		job.leave_arg = &ends[1];
 		if (job_watch(&job, &loop, over, &n_over) < 0 || kill(getpid(), SIGTERM) < 0 ||
 		    loop_run_once(&loop, -1) < 0 || n_over != 1)

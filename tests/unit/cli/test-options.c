@@ -244,7 +244,7 @@ static void numbers_of_arguments(void **state)
 	assert_int_equal(n, 1);
 }
 
-/* What a parse that fails says on standard error. */
+/* What a parse that fails prints on standard error. */
 static const char *complaint(char **argv)
 {
 	static char text[1024];
@@ -327,19 +327,19 @@ static void foreign_options(void **state)
 {
 	struct capture c;
 	struct values v;
-	char *said;
+	char *printed;
 	int n, r;
 
 	(void)state;
 	capture_begin(&c, STDERR_FILENO);
 	r = parse(&any, &v, WORDS(W("-zf"), W("-S"), W("1"), W("--stat=2"), W("FILE")), &n);
-	said = capture_end(&c);
+	printed = capture_end(&c);
 	assert_int_equal(r, 0);
 	assert_int_equal(n, 1);
 	assert_true(v.flag);
-	assert_string_equal(said, "perfwind: test: --stat: has no effect\n"
-				  "perfwind: test: --stat: has no effect\n");
-	free(said);
+	assert_string_equal(printed, "perfwind: test: --stat: has no effect\n"
+				     "perfwind: test: --stat: has no effect\n");
+	free(printed);
 	assert_string_equal(complaint(WORDS(W("--wait"))), "perfwind: test: --wait: use --call\n");
 }
 

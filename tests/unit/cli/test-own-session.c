@@ -253,7 +253,7 @@ static int filter_reported(void)
 	return 0;
 }
 
-/* Where filters cannot be had, as in some containers, it goes on without and says so with -v only. */
+/* Where filters cannot be had, as in some containers, it goes on without and reports it with -v only. */
 static int filter_refused(void)
 {
 	struct sock_filter code[] = {

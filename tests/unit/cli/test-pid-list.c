@@ -57,17 +57,17 @@ static void test_empty(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(empty); i++) {
 		struct capture c;
-		char *said;
+		char *printed;
 		int r;
 
 		log_level = LOG_LEVEL_NORMAL;
 		capture_begin(&c, STDERR_FILENO);
 		r = pid_list_add(empty[i], pids, &n, 1);
-		said = capture_end(&c);
+		printed = capture_end(&c);
 		log_level = LOG_LEVEL_QUIET;
 		assert_int_equal(r, -EINVAL);
-		assert_non_null(strstr(said, "-p: no process matches"));
-		free(said);
+		assert_non_null(strstr(printed, "-p: no process matches"));
+		free(printed);
 	}
 }
 

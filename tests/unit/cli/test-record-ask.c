@@ -78,7 +78,7 @@ static void test_all_options(void **state)
 		"; note  needed 1; max-cpu 5000");
 }
 
-/* The command waits as a child of ours, whose pid is all that is asked for; -p has no part in it. */
+/* The command waits as a child of ours, and its pid is all that is asked for; -p has no part in it. */
 static void test_command(void **state)
 {
 	static char sh[] = "true", *argv[] = {sh, NULL};
@@ -99,19 +99,19 @@ static void test_command(void **state)
 
 static void play_recording(struct control_stream *s)
 {
-	fake_say(s, CONTROL_ACCEPTED, "page-faults");
+	fake_send(s, CONTROL_ACCEPTED, "page-faults");
 	fake_stream_text("first ");
 	fake_stream_text("\222\4\2\010\1"); /* a sample */
 	fake_stream_text("\222\4\2\010\2");
-	fake_say_summary(s, CONTROL_DONE, 3);
+	fake_send_summary(s, CONTROL_DONE, 3);
 }
 
 /* The packets of the file are those that came, between the two that mark its ends; the verdict is the
  * daemon's, with the file's size and samples. */
 static void test_recording(void **state)
 {
-	static const char said[] = "2 samples in 0.0 s (page-faults, 999 Hz); 1 more are not "
-				   "in the file\n";
+	static const char printed[] = "2 samples in 0.0 s (page-faults, 999 Hz); 1 more are not "
+				      "in the file\n";
 	struct capture out, err;
 	static const char file[] = "\n\011\212\246\035\005\042\003\010\210\016"
 				   "\n\6first \n\5\222\4\2\010\1\n\5\222\4\2\010\2"
@@ -132,7 +132,7 @@ static void test_recording(void **state)
 	assert_int_equal(read(fd, bytes, sizeof(bytes)), sizeof(file) - 1);
 	close(fd);
 	assert_memory_equal(bytes, file, sizeof(file) - 1);
-	assert_int_equal(strncmp(text, said, sizeof(said) - 1), 0);
+	assert_int_equal(strncmp(text, printed, sizeof(printed) - 1), 0);
 	assert_non_null(strstr(json, "\"bytes\":45,"));
 	assert_non_null(strstr(json, "\"samples\":2,\"complete\":true,"));
 	free(text);
@@ -141,9 +141,9 @@ static void test_recording(void **state)
 
 static void play_failure(struct control_stream *s)
 {
-	fake_say(s, CONTROL_ACCEPTED, "cpu-clock");
-	fake_say(s, CONTROL_FAILED, "it went wrong");
-	fake_say_summary(s, CONTROL_DONE, 0);
+	fake_send(s, CONTROL_ACCEPTED, "cpu-clock");
+	fake_send(s, CONTROL_FAILED, "it went wrong");
+	fake_send_summary(s, CONTROL_DONE, 0);
 }
 
 static void test_failure(void **state)
@@ -165,7 +165,7 @@ static void test_failure(void **state)
 
 static void play_death(struct control_stream *s)
 {
-	fake_say(s, CONTROL_ACCEPTED, "cpu-clock");
+	fake_send(s, CONTROL_ACCEPTED, "cpu-clock");
 	fake_stream_text("first ");
 }
 

@@ -9,8 +9,8 @@
 
 static struct record_args args;
 
-/* As the command does it: 0, and what was said; arguments end with NULL. */
-static int parse(const char *const *given, char **ret_said)
+/* As the command does it: 0, and what was printed; arguments end with NULL. */
+static int parse(const char *const *given, char **ret_printed)
 {
 	static char name[] = "record";
 	char *argv[16] = {name};
@@ -24,39 +24,39 @@ static int parse(const char *const *given, char **ret_said)
 	r = options_parse(&record_options, argc, argv, &args, &n);
 	if (r == 0)
 		r = record_args_check(&args, n > 0);
-	*ret_said = capture_end(&c);
+	*ret_printed = capture_end(&c);
 	return r;
 }
 #define GIVEN(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 static void good(const char *const *given)
 {
-	char *said;
+	char *printed;
 
-	assert_int_equal(parse(given, &said), 0);
-	assert_string_equal(said, "");
-	free(said);
+	assert_int_equal(parse(given, &printed), 0);
+	assert_string_equal(printed, "");
+	free(printed);
 }
 
 /* Accepted, with a note. */
 static void noted(const char *const *given, const char *word)
 {
-	char *said;
+	char *printed;
 
-	assert_int_equal(parse(given, &said), 0);
-	if (!strstr(said, word))
-		fail_msg("'%s' is not in '%s'", word, said);
-	free(said);
+	assert_int_equal(parse(given, &printed), 0);
+	if (!strstr(printed, word))
+		fail_msg("'%s' is not in '%s'", word, printed);
+	free(printed);
 }
 
 static void bad(const char *const *given, const char *word)
 {
-	char *said;
+	char *printed;
 
-	assert_int_equal(parse(given, &said), -EINVAL);
-	if (!strstr(said, word))
-		fail_msg("'%s' is not in '%s'", word, said);
-	free(said);
+	assert_int_equal(parse(given, &printed), -EINVAL);
+	if (!strstr(printed, word))
+		fail_msg("'%s' is not in '%s'", word, printed);
+	free(printed);
 }
 
 static void test_defaults(void **state)
@@ -281,11 +281,11 @@ static void test_alone(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		const char *given[4] = {cases[i].given[0], cases[i].given[1], cases[i].given[2]};
-		char *said;
+		char *printed;
 
-		if (parse(given, &said) != 0)
-			fail_msg("%s: %s", given[0], said);
-		free(said);
+		if (parse(given, &printed) != 0)
+			fail_msg("%s: %s", given[0], printed);
+		free(printed);
 		if (!cases[i].alone)
 			assert_null(record_args_alone(&args));
 		else

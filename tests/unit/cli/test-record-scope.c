@@ -17,7 +17,8 @@ static void test_user(void **state)
 	assert_int_equal(record_scope_init(&scope, uid, NULL), 0);
 	assert_true(record_scope_is_set(&scope));
 	assert_true(record_scope_wants(&scope, (uint32_t)getpid(), NULL, 0));
-	assert_false(record_scope_wants(&scope, INT32_MAX, NULL, 0)); /* no such process */
+	assert_false(
+		record_scope_wants(&scope, INT32_MAX, NULL, 0)); /* the process does not exist */
 	(void)snprintf(uid, sizeof(uid), "%u", getuid() + 1);
 	assert_int_equal(record_scope_init(&scope, uid, NULL), 0);
 	assert_false(record_scope_wants(&scope, (uint32_t)getpid(), NULL, 0));

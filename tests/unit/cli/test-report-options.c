@@ -10,7 +10,7 @@
 #define NO_FILE "perfwind: /nonexistent: No such file or directory\n"
 #define GIVEN(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static int run(const struct command *command, const char *const *given, char **ret_said)
+static int run(const struct command *command, const char *const *given, char **ret_printed)
 {
 	static char name[] = "report";
 	char *argv[24] = {name};
@@ -22,31 +22,31 @@ static int run(const struct command *command, const char *const *given, char **r
 	log_level = LOG_LEVEL_NORMAL;
 	capture_begin(&c, STDERR_FILENO);
 	status = command->run(argc, argv);
-	*ret_said = capture_end(&c);
+	*ret_printed = capture_end(&c);
 	return status;
 }
 
 /* @note: a line before the file's; "": none. */
 static void understood(const char *const *given, const char *note)
 {
-	char expected[512], *said;
-	int status = run(&command_report, given, &said);
+	char expected[512], *printed;
+	int status = run(&command_report, given, &printed);
 
 	(void)snprintf(expected, sizeof(expected), "%s" NO_FILE, note);
-	assert_string_equal(said, expected);
+	assert_string_equal(printed, expected);
 	assert_int_equal(status, 1);
-	free(said);
+	free(printed);
 }
 
 static void wrong(const struct command *command, const char *const *given, const char *word)
 {
-	char *said;
-	int status = run(command, given, &said);
+	char *printed;
+	int status = run(command, given, &printed);
 
-	if (!strstr(said, word))
-		fail_msg("'%s' is not in '%s'", word, said);
+	if (!strstr(printed, word))
+		fail_msg("'%s' is not in '%s'", word, printed);
 	assert_int_equal(status, 2);
-	free(said);
+	free(printed);
 }
 
 #define FILE_ "/nonexistent"
@@ -91,12 +91,12 @@ static void options_of_perf(void **state)
 
 static void formats(void **state)
 {
-	char *said;
+	char *printed;
 
 	(void)state;
-	assert_int_equal(run(&command_export, GIVEN("--to", "html", FILE_), &said), 1);
-	assert_string_equal(said, NO_FILE);
-	free(said);
+	assert_int_equal(run(&command_export, GIVEN("--to", "html", FILE_), &printed), 1);
+	assert_string_equal(printed, NO_FILE);
+	free(printed);
 	wrong(&command_export, GIVEN("--to", "svg"),
 	      "perfwind: export: unknown format svg; the formats are:\nperfwind:   folded ");
 	wrong(&command_export, GIVEN("--to", "svg"), "\nperfwind:   html ");

@@ -29,7 +29,7 @@ static int first_base(struct dl_phdr_info *info, size_t size, void *data)
 	return 1;
 }
 
-/* A trace with one sample, whose frame is in this program, with @id as its build id; the frame has
+/* A trace with one sample with a frame in this program, with @id as its build id; the frame has
  * @name. */
 static struct sink *make_trace(const struct uw_build_id *id, const char *path, const char *name)
 {

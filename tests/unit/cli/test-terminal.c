@@ -44,7 +44,7 @@ static void test_sizes(void **state)
 	become(t.terminal);
 	refused[0] = terminal_refuses_output("record", "-");
 	refused[1] = terminal_refuses_output("record", "x.pftrace");
-	columns[0] = terminal_columns(); /* it does not say */
+	columns[0] = terminal_columns(); /* it does not report it */
 	rows[0] = terminal_rows();
 	size = (struct winsize){.ws_row = 7, .ws_col = 133};
 	(void)ioctl(t.terminal, TIOCSWINSZ, &size);
@@ -73,7 +73,7 @@ static void test_sizes(void **state)
 
 /* ---- keys ---- */
 
-/* Again and again, put back by whom it belongs to only.  The step that went wrong, 0: none. */
+/* Again and again, put back by its owner only.  The step that went wrong, 0: none. */
 static int play_keys(void)
 {
 	struct termios before, now;

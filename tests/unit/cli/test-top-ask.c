@@ -84,7 +84,7 @@ static void test_kernel_refused(void **state)
 }
 
 /* @n samples of a function called @name. */
-static void say_packets(const char *name, uint64_t n)
+static void send_packets(const char *name, uint64_t n)
 {
 	const uint64_t frames[] = {1}, path[] = {1};
 	struct buffer trace = {0}, interned = {0};
@@ -109,8 +109,8 @@ static void say_packets(const char *name, uint64_t n)
 	buffer_deinit(&trace);
 }
 
-static void say_state(struct control_stream *s, enum control_type type, double seconds,
-		      uint64_t lost)
+static void send_state(struct control_stream *s, enum control_type type, double seconds,
+		       uint64_t lost)
 {
 	Pb__ControlSummary m = PB__CONTROL_SUMMARY__INIT;
 
@@ -124,15 +124,15 @@ static void say_state(struct control_stream *s, enum control_type type, double s
 
 static void play_intervals(struct control_stream *s)
 {
-	fake_say(s, CONTROL_ACCEPTED, "cpu-clock");
+	fake_send(s, CONTROL_ACCEPTED, "cpu-clock");
 	if (fake_hear(s) != CONTROL_RENEW)
 		_exit(1);
-	say_packets("first_function", 3);
-	say_state(s, CONTROL_RENEWED, 2, 5);
+	send_packets("first_function", 3);
+	send_state(s, CONTROL_RENEWED, 2, 5);
 	if (fake_hear(s) != CONTROL_RENEW)
 		_exit(1);
-	say_packets("second_function", 2);
-	say_state(s, CONTROL_DONE, 3.5, 5);
+	send_packets("second_function", 2);
+	send_state(s, CONTROL_DONE, 3.5, 5);
 }
 
 /* Each table is of its interval alone: functions, seconds and losses. */
@@ -157,11 +157,11 @@ static void test_intervals(void **state)
 
 static void play_once(struct control_stream *s)
 {
-	fake_say(s, CONTROL_ACCEPTED, "cpu-clock");
+	fake_send(s, CONTROL_ACCEPTED, "cpu-clock");
 	if (fake_hear(s) != CONTROL_STOP)
 		_exit(1);
-	say_packets("only_function", 1);
-	say_state(s, CONTROL_DONE, 1, 0);
+	send_packets("only_function", 1);
+	send_state(s, CONTROL_DONE, 1, 0);
 }
 
 /* --once: no renewal is asked for, it stops when the interval is over. */

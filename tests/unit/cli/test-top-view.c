@@ -44,7 +44,7 @@ static void give(unsigned n)
 		put_frame(&interned, i + 1, i + 1, 1, 16 * (i + 1));
 		put_callstack(&interned, i + 1, &(uint64_t){i + 1}, 1);
 	}
-	/* A running sum says nothing of its first sample: that is one without weight. */
+	/* A running sum has no value for its first sample: that is one without weight. */
 	for (uint64_t i = 0; i <= n; i++) {
 		put_sample(&trace,
 			   &(struct test_sample){.sequence = 1,
@@ -435,7 +435,7 @@ static char *end(int *ret_r)
 	return capture_end(&c);
 }
 
-/* The last line is the whole run.  All intervals, also those that were not shown, are in one table, unless the only one
+/* The last line is the whole run.  All intervals, also those that were not shown, are in one table, except where the only one
  * is on display. */
 static void test_whole_run(void **state)
 {

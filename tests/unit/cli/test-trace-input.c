@@ -1,4 +1,4 @@
-/* test-trace-input.c - which event of a trace is looked at, and what is said of what is left out. */
+/* test-trace-input.c - which event of a trace is looked at, and the note about what is left out. */
 #include <errno.h>
 
 #include "cli/trace-input.h"
@@ -27,14 +27,14 @@ static struct profile two_events(void)
 	return p;
 }
 
-static int choose(struct profile *p, const char *name, char **ret_said)
+static int choose(struct profile *p, const char *name, char **ret_printed)
 {
 	struct capture c;
 	int r;
 
 	capture_begin(&c, STDERR_FILENO);
 	r = trace_input_choose(p, "report", name);
-	*ret_said = capture_end(&c);
+	*ret_printed = capture_end(&c);
 	return r;
 }
 
@@ -42,20 +42,21 @@ static void test_choose(void **state)
 {
 	struct profile p = two_events();
 	size_t all = p.n_samples;
-	char *said;
+	char *printed;
 
 	(void)state;
-	assert_int_equal(choose(&p, "page-faults", &said), 0);
-	assert_string_equal(said, "");
-	free(said);
+	assert_int_equal(choose(&p, "page-faults", &printed), 0);
+	assert_string_equal(printed, "");
+	free(printed);
 	assert_string_equal(p.event_name, "page-faults");
 	assert_int_equal(p.n_samples, 1);
-	assert_int_equal(choose(&p, "cpu-clock", &said), 0); /* :u where none has just that name */
-	free(said);
+	assert_int_equal(choose(&p, "cpu-clock", &printed),
+			 0); /* :u where none has just that name */
+	free(printed);
 	assert_string_equal(p.event_name, "cpu-clock:u");
 	assert_int_equal(p.n_samples, all - 1);
-	assert_int_equal(choose(&p, NULL, &said), 0);
-	free(said);
+	assert_int_equal(choose(&p, NULL, &printed), 0);
+	free(printed);
 	assert_int_equal(p.n_samples, all - 1);
 	profile_deinit(&p);
 }
@@ -63,14 +64,14 @@ static void test_choose(void **state)
 static void test_no_such_event(void **state)
 {
 	struct profile p = two_events();
-	char *said;
+	char *printed;
 
 	(void)state;
-	assert_int_equal(choose(&p, "cycles", &said), -ENOENT);
-	assert_int_equal(strncmp(said, "perfwind: report: ", 18), 0);
-	assert_non_null(strstr(said, "cycles"));
-	assert_non_null(strstr(said, "page-faults"));
-	free(said);
+	assert_int_equal(choose(&p, "cycles", &printed), -ENOENT);
+	assert_int_equal(strncmp(printed, "perfwind: report: ", 18), 0);
+	assert_non_null(strstr(printed, "cycles"));
+	assert_non_null(strstr(printed, "page-faults"));
+	free(printed);
 	profile_deinit(&p);
 }
 
@@ -78,17 +79,18 @@ static void test_others(void **state)
 {
 	struct profile p = two_events();
 	struct capture c;
-	char *said;
+	char *printed;
 
 	(void)state;
-	assert_int_equal(choose(&p, "cpu-clock:u", &said), 0);
-	free(said);
+	assert_int_equal(choose(&p, "cpu-clock:u", &printed), 0);
+	free(printed);
 	capture_begin(&c, STDERR_FILENO);
 	trace_input_note_others(&p, "export");
-	said = capture_end(&c);
-	assert_string_equal(said, "perfwind: export: of cpu-clock:u; 1 samples of page-faults are "
-				  "left out (--event page-faults takes them)\n");
-	free(said);
+	printed = capture_end(&c);
+	assert_string_equal(printed,
+			    "perfwind: export: of cpu-clock:u; 1 samples of page-faults are "
+			    "left out (--event page-faults takes them)\n");
+	free(printed);
 	profile_deinit(&p);
 }
 
@@ -104,19 +106,19 @@ static char *report_nothing(const struct profile *p, const struct profile_filter
 static void test_nothing(void **state)
 {
 	struct profile p = hand_example(), empty = hand_empty();
-	char *said;
+	char *printed;
 
 	(void)state;
-	said = report_nothing(&p, &(struct profile_filter){.pid = 200});
-	assert_string_equal(said, "");
-	free(said);
-	said = report_nothing(&p, &(struct profile_filter){.pid = 4711});
+	printed = report_nothing(&p, &(struct profile_filter){.pid = 200});
+	assert_string_equal(printed, "");
+	free(printed);
+	printed = report_nothing(&p, &(struct profile_filter){.pid = 4711});
 	/* 9 with a stack or without, and the one that was skipped */
-	assert_string_equal(said, "perfwind: report: no sample of 10 matches the options\n");
-	free(said);
-	said = report_nothing(&empty, &(struct profile_filter){.pid = 4711});
-	assert_string_equal(said, "");
-	free(said);
+	assert_string_equal(printed, "perfwind: report: no sample of 10 matches the options\n");
+	free(printed);
+	printed = report_nothing(&empty, &(struct profile_filter){.pid = 4711});
+	assert_string_equal(printed, "");
+	free(printed);
 	profile_deinit(&p);
 	profile_deinit(&empty);
 }
@@ -126,7 +128,7 @@ static void test_damage(void **state)
 {
 	struct profile p = hand_example(), empty = hand_empty();
 	struct capture c;
-	char *said;
+	char *printed;
 	bool none;
 
 	(void)state;
@@ -134,30 +136,30 @@ static void test_damage(void **state)
 	trace_input_note_damage(&p, "export", "a.pftrace");
 	none = trace_input_none_left(&p, "export", "a.pftrace") ||
 	       trace_input_none_left(&empty, "export", "a.pftrace");
-	said = capture_end(&c);
-	assert_string_equal(said, "");
+	printed = capture_end(&c);
+	assert_string_equal(printed, "");
 	assert_false(none);
-	free(said);
+	free(printed);
 	p.truncated_at = empty.truncated_at = 4711;
 	p.end.cut = 1;
 	p.end.unbound = true;
 	capture_begin(&c, STDERR_FILENO);
 	trace_input_note_damage(&p, "export", "a.pftrace");
 	none = trace_input_none_left(&p, "export", "a.pftrace");
-	said = capture_end(&c);
+	printed = capture_end(&c);
 	assert_false(none);
-	assert_string_equal(said,
+	assert_string_equal(printed,
 			    "perfwind: export: a.pftrace: damaged or cut off at byte 4711\n"
 			    "perfwind: export: a.pftrace: ended without its end mark: how much is "
 			    "missing is not known\n");
-	free(said);
+	free(printed);
 	capture_begin(&c, STDERR_FILENO);
 	none = trace_input_none_left(&empty, "report", "b.pftrace");
-	said = capture_end(&c);
+	printed = capture_end(&c);
 	assert_true(none);
-	assert_string_equal(said, "perfwind: report: b.pftrace is damaged or cut off, and no "
-				  "sample is left in it\n");
-	free(said);
+	assert_string_equal(printed, "perfwind: report: b.pftrace is damaged or cut off, and no "
+				     "sample is left in it\n");
+	free(printed);
 	profile_deinit(&p);
 	profile_deinit(&empty);
 }
@@ -168,7 +170,7 @@ static void test_cgroup(void **state)
 	struct profile p = hand_example(), none = hand_example();
 	struct capture c;
 	bool has;
-	char *said;
+	char *printed;
 
 	(void)state;
 	hand_cgroup(&p, 0, "/system.slice/web");
@@ -181,20 +183,20 @@ static void test_cgroup(void **state)
 	capture_begin(&c, STDERR_FILENO);
 	has = trace_input_has_cgroup(&p, &(struct profile_filter){.cgroup = "perfwind.pftrace"},
 				     "report");
-	said = capture_end(&c);
+	printed = capture_end(&c);
 	assert_false(has);
-	assert_string_equal(said,
+	assert_string_equal(printed,
 			    "perfwind: report: the trace has no cgroup perfwind.pftrace; it has:\n"
 			    "perfwind:   /docker/abc\n"
 			    "perfwind:   /system.slice/web\n");
-	free(said);
+	free(printed);
 	capture_begin(&c, STDERR_FILENO);
 	has = trace_input_has_cgroup(&none, &(struct profile_filter){.cgroup = "/x"}, "report");
-	said = capture_end(&c);
+	printed = capture_end(&c);
 	assert_false(has);
-	assert_string_equal(said, "perfwind: report: the trace has no cgroup /x (no cgroups are "
-				  "recorded in it)\n");
-	free(said);
+	assert_string_equal(printed, "perfwind: report: the trace has no cgroup /x (no cgroups are "
+				     "recorded in it)\n");
+	free(printed);
 	profile_deinit(&p);
 	profile_deinit(&none);
 }
@@ -204,16 +206,16 @@ static void test_no_file(void **state)
 	const struct trace_input input = {.path = "/nonexistent/x"};
 	struct profile p;
 	struct capture c;
-	char *said;
+	char *printed;
 	int r;
 
 	(void)state;
 	capture_begin(&c, STDERR_FILENO);
 	r = trace_input_read(&input, "report", &p);
-	said = capture_end(&c);
+	printed = capture_end(&c);
 	assert_int_equal(r, -ENOENT);
-	assert_string_equal(said, "perfwind: /nonexistent/x: No such file or directory\n");
-	free(said);
+	assert_string_equal(printed, "perfwind: /nonexistent/x: No such file or directory\n");
+	free(printed);
 }
 
 /* A file that begins as perf.data does is imported; this one ends there. */
@@ -224,7 +226,7 @@ static void test_perf_data(void **state)
 	struct profile p;
 	struct capture c;
 	int fd = mkstemp(path), r;
-	char *said;
+	char *printed;
 
 	(void)state;
 	assert_true(fd >= 0);
@@ -232,12 +234,12 @@ static void test_perf_data(void **state)
 	(void)close(fd);
 	capture_begin(&c, STDERR_FILENO);
 	r = trace_input_read(&input, "report", &p);
-	said = capture_end(&c);
+	printed = capture_end(&c);
 	(void)unlink(path);
 	assert_true(r < 0);
-	assert_null(strstr(said, "not a trace"));
-	assert_non_null(strstr(said, path));
-	free(said);
+	assert_null(strstr(printed, "not a trace"));
+	assert_non_null(strstr(printed, path));
+	free(printed);
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* test-config-text.c - the text format into wire bytes (written down by hand), and where it says what is
+/* test-config-text.c - the text format into wire bytes (written down by hand), and where it reports what is
  * wrong. */
 #include <errno.h>
 

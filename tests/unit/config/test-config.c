@@ -80,7 +80,7 @@ static void test_refused(void **state)
 	assert_int_equal(config_read("a.cfg", "\x18", 1, CONFIG_EITHER, &c, error, sizeof(error)),
 			 -EINVAL);
 	assert_string_equal(error, "a.cfg: byte 0, in TraceConfig: duration_ms is cut short");
-	/* said to be a text, and is none */
+	/* declared as a text, and is none */
 	assert_int_equal(config_read("a.cfg", "\x18\x07", 2, CONFIG_TEXT, &c, error, sizeof(error)),
 			 -EINVAL);
 	assert_string_equal(error, "a.cfg:1:1: the name of a field is wanted here, not '?'");

@@ -1,4 +1,4 @@
-/* import-fixture.h - perf.data put together by hand, whose samples lie in the test itself. */
+/* import-fixture.h - perf.data put together by hand, with samples that lie in the test itself. */
 #pragma once
 
 #include <errno.h>
@@ -22,7 +22,7 @@ __attribute__((noinline)) int import_leaf(int x)
 	return x + 1;
 }
 
-/* Its CFI says that it is a root: callchains end here. */
+/* Its CFI marks it as a root: callchains end here. */
 __attribute__((noinline)) int import_caller(int x)
 {
 #if defined(__x86_64__)

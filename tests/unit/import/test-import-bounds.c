@@ -46,7 +46,7 @@ static void put_mappings(struct buffer *b)
 			put_code(b, pid, i, "//anon");
 }
 
-/* Children whose lists share nothing with the parent's: each chunk of the list has a change. */
+/* Children with lists that share nothing with the parent's: each chunk of the list has a change. */
 static void put_children(struct buffer *b)
 {
 	for (uint64_t i = 0; i < 4000; i++)

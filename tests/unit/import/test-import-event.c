@@ -1,5 +1,5 @@
 /* test-import-event.c - which event of a file is imported, what is made of its samples, and what the trace
- * says of it. */
+ * contains of it. */
 #include <time.h>
 
 #include "tests/unit/import/import-fixture.h"
@@ -98,7 +98,7 @@ static void test_dummy(void **state)
 
 /* ---- stacks that cannot be unwound ---- */
 
-/* A sample whose registers and stack are empty. */
+/* A sample with empty registers and an empty stack. */
 static void put_no_stack(struct buffer *b)
 {
 	const uint64_t words[] = {
@@ -184,7 +184,7 @@ static void test_engine(void **state)
 	buffer_deinit(&b);
 }
 
-/* ---- what the trace says ---- */
+/* ---- what the trace contains ---- */
 
 static Pb__Trace *import_one(const struct perf_event_attr *attr, const char *name)
 {

@@ -29,7 +29,7 @@ static void put_own_build_id(struct buffer *b)
 	buffer_deinit(&body);
 }
 
-enum { NAMED = 1, TOLD = 2, EARLY = 4 };
+enum { NAMED = 1, NOTED = 2, EARLY = 4 };
 
 struct file_case {
 	bool own;	 /* recorded on this machine */
@@ -94,7 +94,7 @@ static int look(const struct file_case *c)
 	assert_int_equal(done.r, 0);
 	assert_int_equal(done.result.summary.account.emitted, 5);
 	found = (has_text(&done, "import_leaf") ? NAMED : 0) |
-		(has_text(&done, "mapped files were not read: another file") ? TOLD : 0) |
+		(has_text(&done, "mapped files were not read: another file") ? NOTED : 0) |
 		(has_text(&done, "1 paths had one build id and several files") ? EARLY : 0);
 	assert_int_equal(done.result.damage.unproved_modules, found & EARLY ? 1 : 0);
 	assert_int_equal(done.result.damage.unread_modules, found & NAMED ? 0 : 1);
@@ -109,32 +109,32 @@ static void test_rule(void **state)
 	static const struct file_case cases[] = {
 		{.own = true, .ids = 1, .inodes = 1, .off = 0, .expected = NAMED},
 		/* replaced before perf read the path's build id */
-		{.own = true, .ids = 1, .inodes = 1, .off = 1, .expected = TOLD},
+		{.own = true, .ids = 1, .inodes = 1, .off = 1, .expected = NOTED},
 		/* what stands there came after the recording: the id has to do */
 		{.own = true, .ids = 1, .inodes = 1, .off = 1, .written = 1, .expected = NAMED},
-		/* elsewhere inodes say nothing of the file here ... */
+		/* elsewhere inodes are not those of the file here ... */
 		{.own = false, .ids = 1, .inodes = 1, .off = 1, .expected = NAMED},
-		/* ... but that there were two files they do say */
-		{.own = false, .ids = 1, .inodes = 2, .off = 1, .expected = TOLD},
-		{.own = false, .ids = 2, .inodes = 1, .off = 1, .expected = TOLD},
+		/* ... but they prove that there were two files */
+		{.own = false, .ids = 1, .inodes = 2, .off = 1, .expected = NOTED},
+		{.own = false, .ids = 2, .inodes = 1, .off = 1, .expected = NOTED},
 		/* of several the one that stands there */
-		{.own = true, .ids = 1, .inodes = 2, .off = 0, .expected = NAMED | TOLD},
+		{.own = true, .ids = 1, .inodes = 2, .off = 0, .expected = NAMED | NOTED},
 		{.own = false, .ids = 2, .inodes = 1, .off = 0, .expected = NAMED},
 		/* the second one comes when all samples were met: known beforehand */
-		{.ids = 1, .inodes = 2, .off = 1, .later = true, .expected = TOLD},
+		{.ids = 1, .inodes = 2, .off = 1, .later = true, .expected = NOTED},
 		{.own = true,
 		 .ids = 1,
 		 .inodes = 2,
 		 .off = 0,
 		 .later = true,
-		 .expected = NAMED | TOLD},
+		 .expected = NAMED | NOTED},
 		{.own = true,
 		 .ids = 1,
 		 .inodes = 2,
 		 .off = 1,
 		 .later = true,
 		 .written = 1,
-		 .expected = TOLD},
+		 .expected = NOTED},
 		/* ... but not in a pipe; where the first is the one that stands here nothing is lost */
 		{.ids = 1, .inodes = 1, .off = 1, .pipe = true, .expected = NAMED},
 		{.ids = 1,
@@ -142,17 +142,17 @@ static void test_rule(void **state)
 		 .off = 1,
 		 .later = true,
 		 .pipe = true,
-		 .expected = NAMED | TOLD | EARLY},
+		 .expected = NAMED | NOTED | EARLY},
 		{.own = true,
 		 .ids = 1,
 		 .inodes = 2,
 		 .off = 0,
 		 .later = true,
 		 .pipe = true,
-		 .expected = NAMED | TOLD},
+		 .expected = NAMED | NOTED},
 		/* of what was there before perf no generation is recorded; two are two files */
 		{.ids = 1, .inodes = 1, .off = 1, .generations = {0, 5}, .expected = NAMED},
-		{.ids = 1, .inodes = 1, .off = 1, .generations = {5, 6}, .expected = TOLD},
+		{.ids = 1, .inodes = 1, .off = 1, .generations = {5, 6}, .expected = NOTED},
 	};
 
 	(void)state;

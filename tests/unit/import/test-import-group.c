@@ -1,4 +1,4 @@
-/* test-import-group.c - `perf record -e '{a,b,c}:S'`: a's samples tell what b and c counted, and a
+/* test-import-group.c - `perf record -e '{a,b,c}:S'`: a's samples have what b and c counted, and a
  * sample of these is made wherever they grew, as `perf script` makes them. */
 #include "tests/unit/import/import-fixture.h"
 
@@ -43,7 +43,7 @@ static void put_group(struct buffer *b, uint64_t format, bool inherit)
 
 struct reading {
 	uint32_t tid;
-	uint64_t nr; /* as the record says; 0: n */
+	uint64_t nr; /* as in the record; 0: n */
 	size_t n;    /* words of members */
 	uint64_t words[MAX_WORDS];
 };

@@ -237,7 +237,7 @@ static void test_other_boot(void **state)
 	check_note(&b, "kernel frames have no names (it was recorded before the last boot)");
 }
 
-/* The same host and release, and no record says where its text began: its boot is unknown. */
+/* The same host and release, and no record states where its text began: its boot is unknown. */
 static void test_no_place(void **state)
 {
 	uint64_t text, address;

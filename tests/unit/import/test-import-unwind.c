@@ -47,7 +47,7 @@ static void put_head(struct buffer *b)
 	put_feature(b, 6, "x86_64"); /* HEADER_ARCH */
 }
 
-/* In unwind_leaf, with its caller as far behind as its return address says: no frame above. */
+/* In unwind_leaf, with its caller as far behind as its return address: no frame above. */
 static void put_stack_sample(struct buffer *b, uint64_t time, uint32_t pid)
 {
 	const uint64_t leaf = (uint64_t)(uintptr_t)unwind_leaf, sp = 0x7fff00000000;

@@ -1,4 +1,4 @@
-/* test-import.c - import.h: perf.data put together by hand, whose samples lie in this program. */
+/* test-import.c - import.h: perf.data put together by hand, with samples that lie in this program. */
 #include "tests/unit/import/import-fixture.h"
 
 static void put_recording(struct buffer *b, uint64_t inode_off)
@@ -158,7 +158,7 @@ static void test_refused(void **state)
 	check_error(&b, &options, "no event that is sampled");
 }
 
-/* Damage in the middle: what was there before stands, and a note says what is missing. */
+/* Damage in the middle: what was there before stands, and a note names what is missing. */
 static void test_damage(void **state)
 {
 	const struct import_options options = {0};

@@ -166,7 +166,7 @@ static void check_file(int fd, pid_t pid, const char *name)
 	assert_int_equal(ours.st_dev, theirs.st_dev);
 }
 
-/* Both files say what the process's own say. */
+/* Both files contain what the process's own contain. */
 static void check_answer(pid_t pid)
 {
 	int fds[HOOK_DESCRIPTORS];
@@ -266,7 +266,7 @@ static void test_modes(void **state)
 	simple("mask");
 }
 
-/* Made with -fsanitize=address, whose runtime wants to be the first library. */
+/* Made with -fsanitize=address, the runtime of which wants to be the first library. */
 static void test_sanitized(void **state)
 {
 	const char *was = libc;

@@ -284,7 +284,7 @@ static void test_stale(void **state)
 	write_file(path, "a file");
 	(void)snprintf(path, sizeof(path), "%s/perfwind-2147483645", dir);
 	assert_int_equal(symlink("perfwind", path), 0);
-	(void)snprintf(path, sizeof(path), "%s/perfwind-2147483647", dir); /* no such process */
+	(void)snprintf(path, sizeof(path), "%s/perfwind-2147483647", dir); /* not a process */
 	assert_int_equal(mkdir(path, 0700), 0);
 	remove_stale(dir);
 	assert_int_equal(access(path, F_OK), -1);

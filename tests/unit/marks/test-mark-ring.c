@@ -323,11 +323,11 @@ static void rejected(void **state)
 	(void)munmap(t.memory, MARKS_BYTES);
 }
 
-static bool who_is_known;
+static bool name_is_known;
 
 static int see_later(void *arg, const struct mark_ring_mark *mark)
 {
-	if (mark->len == 3 && !memcmp(mark->name, "who", 3) && !who_is_known)
+	if (mark->len == 3 && !memcmp(mark->name, "who", 3) && !name_is_known)
 		return MARK_RING_LATER;
 	return see(arg, mark);
 }
@@ -354,7 +354,7 @@ static void put_off(void **state)
 	assert_int_equal(s.gaps, 1);
 	assert_int_equal(counts(ring).marks, 3);
 	assert_int_equal(counts(ring).lost, 2);
-	who_is_known = true;
+	name_is_known = true;
 	assert_int_equal(mark_ring_read(ring, SIZE_MAX, see_later, &s), 0);
 	assert_int_equal(s.n, 5);
 	assert_string_equal(s.names[3], "who");

@@ -217,7 +217,7 @@ static int connect_hello(void)
 	return fd;
 }
 
-static void say(char byte, int what)
+static void send_byte(char byte, int what)
 {
 	int fd = connect_hello();
 
@@ -254,7 +254,7 @@ static void welcome(void **state)
 		skip();
 	assert_int_equal(mark_rings_welcome(others), -EADDRINUSE);
 	assert_int_equal(pipe2(pair, O_CLOEXEC), 0);
-	say(MARKS_HELLO, fd);
+	send_byte(MARKS_HELLO, fd);
 	turn(rings, &s);
 	turn(rings, &s);
 	assert_int_equal(head->mask, 5);
@@ -267,8 +267,8 @@ static void welcome(void **state)
 	assert_int_equal(counts(rings).rejected, 0);
 	assert_int_equal(counts(rings).processes, 0);
 	/* What is no ring; a ring at the wrong socket, each way. */
-	say(MARKS_HELLO, pair[0]);
-	say(MARKS_BYTE, fd);
+	send_byte(MARKS_HELLO, pair[0]);
+	send_byte(MARKS_BYTE, fd);
 	hand_over(rings, MARKS_HELLO, &fd, 1);
 	turn(rings, &s);
 	turn(rings, &s);

@@ -51,7 +51,7 @@ static inline void machine_stop(void)
 	}
 }
 
-/* A sample whose ip is @number; @padding words behind make it longer. */
+/* A sample with @number as ip; @padding words behind make it longer. */
 static inline bool add_sample(size_t ring, uint64_t time, uint64_t number, size_t padding)
 {
 	static struct fake_record record;

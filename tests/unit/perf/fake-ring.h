@@ -55,7 +55,7 @@ static inline const struct perf_event_header *fake_end(struct fake_record *recor
 	return (const struct perf_event_header *)(const void *)record->words;
 }
 
-/* The first @n_words of a record, its size saying so, in memory of exactly that size: a sanitizer
+/* The first @n_words of a record, with the size to match, in memory of exactly that size: a sanitizer
  * sees a read behind it.  Returns new memory. */
 static inline struct perf_event_header *fake_exact(const struct fake_record *record, size_t n_words)
 {

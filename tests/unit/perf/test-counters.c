@@ -69,7 +69,7 @@ static void test_count(void **state)
 	assert_int_equal(counters_read(c), 0);
 	counters_value(c, 0, 0, &value);
 	assert_true(value.value < 200);
-	counters_value(c, 1, 0, &value); /* no such row */
+	counters_value(c, 1, 0, &value); /* not a row */
 	assert_int_equal(value.value, 0);
 	assert_null(counters_free(c));
 }

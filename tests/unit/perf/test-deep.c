@@ -171,7 +171,7 @@ static void test_classes(void **state)
 	assert_int_equal(class_in_table(f, TID), 2);
 	deep_learn(&f->d, TID, 127 << 10, 65528, false); /* what it had was too little */
 	assert_int_equal(class_in_table(f, TID), 3);
-	/* another thread at the same place, all of whose stacks fit their copies */
+	/* another thread at the same place, with stacks that all fit their copies */
 	for (int i = 0; i < DEEP_CALM; i++) {
 		assert_int_equal(class_in_table(f, TID + DEEP_THREADS), UINT32_MAX);
 		deep_learn(&f->d, TID + DEEP_THREADS, 1000, 65528, true);

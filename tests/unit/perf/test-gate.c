@@ -27,7 +27,7 @@ static void work_wait(void)
 	(void)pause();
 }
 
-static bool says(const struct fixture *f, const char *part)
+static bool has_text(const struct fixture *f, const char *part)
 {
 	if (strstr(f->error, part) && !strchr(f->error, '\n'))
 		return true;
@@ -82,14 +82,14 @@ static void refused_to_users(void)
 
 	fixture_init(&f);
 	CHECK(fixture_open(&f) == -EACCES); /* the machine */
-	CHECK(f.gate == PERF_GATE_PARANOID && says(&f, "whole machine") &&
-	      says(&f, "perf_event_paranoid = "));
+	CHECK(f.gate == PERF_GATE_PARANOID && has_text(&f, "whole machine") &&
+	      has_text(&f, "perf_event_paranoid = "));
 	CHECK(f.n_notes == 0); /* no step down that did not help */
 
 	f.options.tasks = true;
 	CHECK(fixture_open(&f) == 0);
 	CHECK(fixture_add(&f, 1) < 0); /* another user's */
-	CHECK(f.gate == PERF_GATE_PTRACE && says(&f, "process 1 "));
+	CHECK(f.gate == PERF_GATE_PTRACE && has_text(&f, "process 1 "));
 	CHECK(f.n_notes == 0 && !perf_source_kernel_refused(f.source));
 	CHECK(fixture_add(&f, child.pid) == 0); /* the source still works */
 	CHECK(fixture_add(&f, 1) < 0 && f.gate == PERF_GATE_PTRACE);
@@ -102,7 +102,8 @@ static void refused_to_users(void)
 	f.options.leader = fixture_software("context-switches", PERF_COUNT_SW_CONTEXT_SWITCHES);
 	CHECK(fixture_open(&f) == 0);
 	CHECK(fixture_add(&f, child.pid) < 0); /* user code only would leave nothing of it */
-	CHECK(f.gate == PERF_GATE_PARANOID && says(&f, "'context-switches' happens in the kernel"));
+	CHECK(f.gate == PERF_GATE_PARANOID &&
+	      has_text(&f, "'context-switches' happens in the kernel"));
 	fixture_deinit(&f);
 
 	fixture_init(&f);
@@ -111,7 +112,7 @@ static void refused_to_users(void)
 	f.options.leader.code = FRAMES_KERNEL;
 	CHECK(fixture_open(&f) == 0);
 	CHECK(fixture_add(&f, child.pid) < 0);
-	CHECK(f.gate == PERF_GATE_PARANOID && says(&f, "'cpu-clock:k'"));
+	CHECK(f.gate == PERF_GATE_PARANOID && has_text(&f, "'cpu-clock:k'"));
 	fixture_deinit(&f);
 
 	fixture_init(&f);
@@ -158,7 +159,7 @@ static void in_container(void)
 	fixture_init(&f);
 	filter(EPERM);
 	CHECK(fixture_open(&f) == -EPERM);
-	CHECK(f.gate == PERF_GATE_SECCOMP && says(&f, "seccomp") && says(&f, "--cap-add"));
+	CHECK(f.gate == PERF_GATE_SECCOMP && has_text(&f, "seccomp") && has_text(&f, "--cap-add"));
 	f.options.tasks = true;
 	CHECK(fixture_open(&f) == 0);
 	CHECK(fixture_add(&f, getpid()) == -EPERM);
@@ -168,7 +169,7 @@ static void in_container(void)
 }
 
 /* perf_event_paranoid 3 and 4 are patches of distributions; what they answer to users is EACCES to
- * everything.  So does SELinux, but to root as well, and whatever the sysctl says. */
+ * everything.  So does SELinux, but to root as well, and whatever the sysctl is. */
 static void refused_everything(void)
 {
 	bool closed = geteuid() && gate_sysctl("perf_event_paranoid", 9) > 2;
@@ -180,10 +181,10 @@ static void refused_everything(void)
 	CHECK(fixture_open(&f) == 0);
 	CHECK(fixture_add(&f, getpid()) == -EACCES);
 	if (closed)
-		CHECK(f.gate == PERF_GATE_PARANOID && says(&f, "closed to users") &&
-		      says(&f, "sudo sysctl"));
+		CHECK(f.gate == PERF_GATE_PARANOID && has_text(&f, "closed to users") &&
+		      has_text(&f, "sudo sysctl"));
 	else
-		CHECK(f.gate == PERF_GATE_MODULE && says(&f, "security module (SELinux") &&
+		CHECK(f.gate == PERF_GATE_MODULE && has_text(&f, "security module (SELinux") &&
 		      !strstr(f.error, "root"));
 	fixture_deinit(&f);
 }
@@ -196,7 +197,7 @@ static void hidden_by_a_sandbox(void)
 	fixture_init(&f);
 	filter(ENOSYS);
 	CHECK(fixture_open(&f) == -ENOSYS);
-	CHECK(f.gate == PERF_GATE_SECCOMP && says(&f, "seccomp"));
+	CHECK(f.gate == PERF_GATE_SECCOMP && has_text(&f, "seccomp"));
 	fixture_deinit(&f);
 }
 
@@ -224,7 +225,7 @@ static void few_files(void)
 	CHECK(fixture_open(&f) == 0);
 	for (int i = 0; i < 16 && fixture_add(&f, child.pid) == 0; i++)
 		;
-	CHECK(f.gate == PERF_GATE_FILES && says(&f, "ulimit -Hn"));
+	CHECK(f.gate == PERF_GATE_FILES && has_text(&f, "ulimit -Hn"));
 	fixture_deinit(&f);
 	child_wait(&child);
 }
@@ -262,7 +263,7 @@ static void test_options(void **state)
 	f.options.frequency = 1000000000;
 	assert_int_equal(fixture_open(&f), -EINVAL);
 	assert_int_equal(f.gate, PERF_GATE_RATE);
-	assert_true(says(&f, "kernel.perf_event_max_sample_rate"));
+	assert_true(has_text(&f, "kernel.perf_event_max_sample_rate"));
 	f.options.frequency = 0;
 	assert_int_equal(fixture_open(&f), -EINVAL); /* neither of the two */
 	f.options.frequency = f.options.period = 1000;
@@ -302,11 +303,11 @@ static void test_no_such_event(void **state)
 		f.source = perf_source_free(f.source);
 		f.options.clock = CLOCK_BOOTTIME;
 		assert_int_equal(fixture_open(&f), -EINVAL);
-		assert_true(says(&f, "--clock"));
+		assert_true(has_text(&f, "--clock"));
 	} else {
 		assert_int_equal(fixture_open(&f), -ENOENT);
 		assert_int_equal(f.gate, PERF_GATE_NO_EVENT);
-		assert_true(says(&f, "'cycles'") && says(&f, "cpu-clock"));
+		assert_true(has_text(&f, "'cycles'") && has_text(&f, "cpu-clock"));
 	}
 	/* a follower is named, not its leader */
 	f.options.leader = fixture_software("cpu-clock", PERF_COUNT_SW_CPU_CLOCK);
@@ -315,7 +316,7 @@ static void test_no_such_event(void **state)
 	f.options.followers[0] = (struct perf_spec){
 		.name = "nonsense", .type = PERF_TYPE_HARDWARE, .config = 99, .code = FRAMES_ALL};
 	assert_true(fixture_open(&f) < 0);
-	assert_true(says(&f, "'nonsense'"));
+	assert_true(has_text(&f, "'nonsense'"));
 	fixture_deinit(&f);
 }
 
@@ -330,7 +331,7 @@ static void test_filter(void **state)
 	f.options.leader.filter = text; /* cpu-clock takes none at all */
 	assert_true(fixture_open(&f) < 0);
 	assert_int_equal(f.gate, PERF_GATE_OTHER);
-	assert_true(says(&f, "filter 'nonsense =='"));
+	assert_true(has_text(&f, "filter 'nonsense =='"));
 	f.options.leader.filter = NULL;
 	fixture_deinit(&f);
 }
@@ -414,7 +415,7 @@ static void test_errors(void **state)
 		uint32_t type;
 		const char *probe;
 		enum perf_gate gate;
-		const char *says;
+		const char *has_text;
 	} cases[] = {
 		{ENOENT, PERF_TYPE_HARDWARE, NULL, PERF_GATE_NO_EVENT,
 		 "no counter for 'it' (virtual machines often have none): use cpu-clock"},
@@ -446,7 +447,7 @@ static void test_errors(void **state)
 		(void)snprintf(probe, sizeof(probe), "%s", cases[i].probe ? cases[i].probe : "");
 		spec.probe_path = cases[i].probe ? probe : NULL;
 		assert_int_equal(gate_explain(&refused, error, sizeof(error)), cases[i].gate);
-		assert_non_null(strstr(error, cases[i].says));
+		assert_non_null(strstr(error, cases[i].has_text));
 	}
 }
 

@@ -118,7 +118,7 @@ static void test_empty_sample(void **state)
 	assert_false(record_time(&layout, fake_end(&rec), &time));
 }
 
-/* Writes a sample of any layout.  Each field has its own value; what `expect` says is what must
+/* Writes a sample of any layout.  Each field has its own value; what `expect` states is what must
  * come back. */
 static void write_sample(const struct record_layout *layout, uint64_t random,
 			 struct record_sample *expect)

@@ -53,7 +53,7 @@ static struct record_event parse_event(void)
 	assert_int_equal(event.cpu, 6);
 	assert_true(record_time(&with_trailer, fake_end(&rec), &time));
 	assert_int_equal(time, 5000);
-	/* Shorter by any number of words: refused, unless all that is cut off is the trailer's
+	/* Shorter by any number of words: refused, except where all that is cut off is the trailer's
 	 * missing layout. */
 	for (size_t i = 1; i < n; i++) {
 		struct perf_event_header *shorter = fake_exact(&rec, i);

@@ -20,7 +20,7 @@ static void work_calls(void)
 		perfwind_events_called(i);
 }
 
-/* Profiles a child by each @period-th @event; false when this kernel or user has no such thing. */
+/* Profiles a child by each @period-th @event; false when this kernel or user does not have it. */
 static bool profile_each(struct fixture *f, const char *event, char *filter, uint64_t period,
 			 void (*work)(void))
 {

@@ -113,7 +113,7 @@ static void unprivileged_rings(void)
 	CHECK(fixture_noted(&f, "limit of locked memory"));
 	CHECK(fixture_noted(&f, "ms of samples"));
 	CHECK(fixture_noted(&f, "user code only"));
-	CHECK(f.n_notes == 2); /* each said once */
+	CHECK(f.n_notes == 2); /* each printed once */
 	end_idle(&f, &child);
 }
 

@@ -22,7 +22,7 @@ static size_t put_note(uint8_t *to, uint64_t pc, uint64_t semaphore, const char 
 	return (44 + len + 3) & ~3ul;
 }
 
-/* .stapsdt.base is 0x10 above what the notes say. */
+/* .stapsdt.base is 0x10 above what the notes state. */
 static void make_file(uint8_t file[SIZE])
 {
 	static const char names[] = "\0.note.stapsdt\0.stapsdt.base\0.shstrtab";

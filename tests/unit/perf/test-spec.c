@@ -72,7 +72,7 @@ static int parse(const char *text)
 	return parse_max(text, ARRAY_SIZE(specs));
 }
 
-#define assert_says(part)                                            \
+#define assert_error(part)                                           \
 	do {                                                         \
 		if (!strstr(error, part))                            \
 			fail_msg("'%s' is not in: %s", part, error); \
@@ -167,7 +167,7 @@ static void test_modifiers(void **state)
 	assert_int_equal(specs[0].code, FRAMES_KERNEL);
 
 	assert_int_equal(parse("cycles:x"), -EINVAL);
-	assert_says("':x'");
+	assert_error("':x'");
 	assert_int_equal(parse("cycles:pppp"), -EINVAL);
 	assert_int_equal(parse("cycles:u:k"), -EINVAL);
 }
@@ -189,10 +189,10 @@ static void test_followers(void **state)
 	assert_int_equal(specs[1].config, 151);
 
 	assert_int_equal(parse("cs,cs,cs,cs,cs"), -EINVAL);
-	assert_says("at most 4");
+	assert_error("at most 4");
 	assert_int_equal(n_specs, 0);
 	assert_int_equal(parse("cycles,"), -EINVAL);
-	assert_says("missing");
+	assert_error("missing");
 	assert_int_equal(parse(",cycles"), -EINVAL);
 	assert_int_equal(parse(""), -EINVAL);
 	assert_int_equal(parse_max("cycles", 0), -EINVAL);
@@ -218,7 +218,7 @@ static void test_tracepoints(void **state)
 	assert_int_equal(specs[0].code, FRAMES_USER);
 
 	assert_int_equal(parse("sched:sched_swich"), -ENOENT);
-	assert_says("unknown tracepoint 'sched:sched_swich'; did you mean sched:sched_switch");
+	assert_error("unknown tracepoint 'sched:sched_swich'; did you mean sched:sched_switch");
 	assert_int_equal(parse("odd:zero"), -ENOENT);
 	assert_int_equal(parse("odd:words"), -ENOENT);
 	assert_int_equal(parse("..:sched_switch"), -EINVAL);
@@ -228,18 +228,18 @@ static void test_tracepoints(void **state)
 	assert_int_equal(perf_spec_parse(&empty, "sched:sched_switch", specs, 1, &n_specs, error,
 					 sizeof(error)),
 			 -ENOENT);
-	assert_says("mount -t tracefs");
+	assert_error("mount -t tracefs");
 }
 
 static void test_suggestions(void **state)
 {
 	(void)state;
 	assert_int_equal(parse("cyles"), -ENOENT);
-	assert_says("unknown event 'cyles'; did you mean cycles");
+	assert_error("unknown event 'cyles'; did you mean cycles");
 	assert_int_equal(parse("sched_switch"), -ENOENT); /* the group is missing */
-	assert_says("did you mean sched:sched_switch?");
+	assert_error("did you mean sched:sched_switch?");
 	assert_int_equal(parse("L1-dcache-laod-misses"), -ENOENT);
-	assert_says("did you mean L1-dcache-load-misses");
+	assert_error("did you mean L1-dcache-load-misses");
 	assert_int_equal(parse("xyzzyplugh"), -ENOENT);
 	assert_null(strstr(error, "did you mean"));
 	/* no room for the line: cut, not overrun */
@@ -285,21 +285,21 @@ static void test_pmus(void **state)
 	assert_int_equal(parse("cpu//"), 0);
 
 	assert_int_equal(parse("cpu/event=0x1000/"), -EINVAL);
-	assert_says("more bits");
+	assert_error("more bits");
 	assert_int_equal(parse("cpu/umaks=1/"), -ENOENT);
-	assert_says("did you mean umask?");
+	assert_error("did you mean umask?");
 	assert_int_equal(parse("cpu/event=one/"), -EINVAL);
 	assert_int_equal(parse("cpu/event=/"), -EINVAL);
 	assert_int_equal(parse("cpu/asks/"), -EINVAL);
-	assert_says("needs a value for 'event'");
+	assert_error("needs a value for 'event'");
 	assert_int_equal(parse("cpu/loop/"), -ENOENT); /* events name no events */
 	assert_int_equal(parse("cpu/far=1/"), -EINVAL);
-	assert_says("config3");
+	assert_error("config3");
 	assert_int_equal(parse("cpu/broken=1/"), -EINVAL);
 	assert_int_equal(parse("cpu/wide=1/"), -EINVAL);
 	assert_int_equal(parse("cpu/../=1/"), -ENOENT); /* not a way out of format/ */
 	assert_int_equal(parse("cpuu/event=1/"), -ENOENT);
-	assert_says("no PMU 'cpuu'; did you mean cpu?");
+	assert_error("no PMU 'cpuu'; did you mean cpu?");
 	assert_int_equal(parse("odd/event=1/"), -ENOENT);
 	assert_int_equal(parse("../event=1/"), -ENOENT);
 	assert_int_equal(parse("cpu/event=1/x"), -EINVAL);
@@ -358,16 +358,16 @@ static void test_uprobes(void **state)
 
 	(void)snprintf(text, sizeof(text), "uprobe:%s:perfwind_spec_prob_me", self);
 	assert_int_equal(parse(text), -ENOENT);
-	assert_says("did you mean perfwind_spec_probe_me?");
+	assert_error("did you mean perfwind_spec_probe_me?");
 	assert_int_equal(parse("uprobe:/nonexistent:main"), -ENOENT);
-	assert_says("/nonexistent");
+	assert_error("/nonexistent");
 	assert_int_equal(parse("uprobe:/bin/sh"), -EINVAL);
 	assert_int_equal(parse("uprobe::main"), -EINVAL);
 	assert_int_equal(parse("uprobe:/bin/sh:"), -EINVAL);
 	put("/not-elf", "#!/bin/sh\n");
 	(void)snprintf(text, sizeof(text), "uprobe:%s/not-elf:main", root);
 	assert_int_equal(parse(text), -EINVAL);
-	assert_says("no ELF file");
+	assert_error("no ELF file");
 	(void)snprintf(text, sizeof(text), "uprobe:%s:main", root); /* a directory */
 	assert_int_equal(parse(text), -EINVAL);
 	(void)snprintf(path, sizeof(path), "%s/fifo", root);
@@ -433,7 +433,7 @@ static void test_counters(void **state)
 	assert_int_equal(spec.counter, 20); /* untouched */
 }
 
-/* Said exactly where there are none; a refusal is another thing. */
+/* Reported exactly where there are none; a refusal is another thing. */
 static void test_default(void **state)
 {
 	const char *note = "untouched";

@@ -99,8 +99,8 @@ static inline struct child child_new(void (*body)(int in, int out, void *arg), v
 	return c;
 }
 
-/* Until the child has said one byte. */
-static inline void child_said(const struct child *c)
+/* Until the child has written one byte. */
+static inline void child_hear(const struct child *c)
 {
 	char byte;
 
@@ -124,7 +124,7 @@ static inline void child_end(struct child *c)
 	}
 }
 
-/* In the child: says a byte, waits for one; the end of the pipe ends the child. */
+/* In the child: writes a byte, waits for one; the end of the pipe ends the child. */
 static inline void child_stop(int in, int out)
 {
 	char byte;

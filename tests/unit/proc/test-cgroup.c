@@ -33,7 +33,7 @@ static void version_1_by_its_hierarchies(void **state)
 		      "/docker/2");
 	assert_cgroup("5:memory:/docker/1\n1:name=systemd:/docker/3\n", "/docker/3");
 	assert_cgroup("5:memory:/docker/1\n4:pids:/docker/4\n", "/docker/1");
-	/* where it is at the root it says nothing */
+	/* it has no line where it is at the root */
 	assert_cgroup("9:cpu,perf_event,x:/\n5:memory:/docker/1\n1:name=systemd:/\n", "/docker/1");
 	assert_cgroup("9:cpu,perf_event,x:/p\n1:name=systemd:/s\n", "/p");
 	assert_cgroup("9:perf_events:/p\n1:name=systemd:/s\n", "/s"); /* another name */

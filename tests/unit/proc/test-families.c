@@ -1,4 +1,4 @@
-/* test-families.c - who descends from whom: out of a fake tree with and without lists of children, and
+/* test-families.c - descent of processes: out of a fake tree with and without lists of children, and
  * by the real kernel, across threads. */
 #include <errno.h>
 #include <pthread.h>
@@ -96,7 +96,7 @@ static void test_parents(void **state)
 	put_process(31, 30);
 	put_process(4, 31); /* a smaller pid than its parent */
 	put_process(40, 1);
-	put_process(50, 50); /* no kernel says so */
+	put_process(50, 50); /* no kernel reports it */
 	put_thread(30, 30, NULL);
 	family(0, LIST(30), LIST(4, 30, 31));
 	family(0, LIST(40), LIST(40));
@@ -174,7 +174,7 @@ static void *forks(void *arg)
 	struct child *c = arg;
 
 	*c = child_new(stay, NULL);
-	child_said(c);
+	child_hear(c);
 	(void)pthread_barrier_wait(&barrier); /* it is looked at, ... */
 	(void)pthread_barrier_wait(&barrier); /* ... and ends with its parent */
 	child_end(c);
@@ -191,7 +191,7 @@ static void test_real(void **state)
 
 	(void)state;
 	mine = child_new(stay, NULL);
-	child_said(&mine);
+	child_hear(&mine);
 	assert_int_equal(pthread_barrier_init(&barrier, NULL, 2), 0);
 	assert_int_equal(pthread_create(&thread, NULL, forks, &threads), 0);
 	(void)pthread_barrier_wait(&barrier);

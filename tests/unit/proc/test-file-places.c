@@ -85,7 +85,7 @@ static void test_cache(void **state)
 	assert_true(opened(file_places_open_debug(&places, path)));
 	assert_false(opened(file_places_open_debug(&places, "/usr/lib/debug/.build-id/.debug")));
 	assert_false(opened(file_places_open_debug(&places, "/usr/bin/x.debug")));
-	/* another file than the link says */
+	/* another file than that of the link */
 	assert_true(shell("mkdir -p '%s/.build-id/%02x' && ln -s ../../usr/bin/x/ID "
 			  "'%s/.build-id/%02x/%s'",
 			  dir, other.bytes[0], dir, other.bytes[0], hex + 3));

@@ -170,7 +170,7 @@ static void exec_path(int in, int out, void *arg)
 	execv(arg, argv);
 }
 
-/* The executable mapping of @path in a text; its id as the text says it. */
+/* The executable mapping of @path in a text; its id as the text has it. */
 static bool mapping_of(pid_t pid, const char *path, struct procfs_map *ret_map)
 {
 	_cleanup_(freep) char *text = NULL;
@@ -204,7 +204,7 @@ static void test_deleted_and_replaced(void **state)
 	by_build_id = build_id_of(path);
 	was = ino(path);
 	c = child_new(exec_path, path);
-	child_said(&c);
+	child_hear(&c);
 	assert_true(mapping_of(c.pid, path, &map));
 	by_inode = (struct uw_file_id){.major = map.major, .minor = map.minor, .inode = map.inode};
 	assert_int_equal(try_open((uint32_t)c.pid, map.start, map.end, path, &by_inode, &proved),
@@ -262,7 +262,7 @@ static void test_chroot(void **state)
 	(void)snprintf(inside, sizeof(inside), "%s/perfwind-inside", jail);
 	copy_file(in_dir("two"), inside);
 	c = child_new(change_root, jail);
-	child_said(&c);
+	child_hear(&c);
 	id = build_id_of(inside);
 	assert_int_equal(try_open((uint32_t)c.pid, 1, 2, "/perfwind-inside", &id, &proved),
 			 ino(inside));
@@ -287,7 +287,7 @@ static void test_denied(void **state)
 	assert_int_equal(chmod(path, 0000), 0);
 	assert_int_equal(chmod(dir, 0755), 0);
 	c = child_new(change_root, (void *)(uintptr_t) "/"); /* a process of root */
-	child_said(&c);
+	child_hear(&c);
 	assert_int_equal(seteuid(65534), 0);
 	assert_int_equal(try_open((uint32_t)c.pid, 1, 2, path, &id, &proved), -EACCES);
 	assert_int_equal(seteuid(0), 0);

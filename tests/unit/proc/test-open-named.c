@@ -1,4 +1,4 @@
-/* test-open-named.c - whose word leads to which file: links, owners, folders, mounts; judged with root's rights and with
+/* test-open-named.c - which name leads to which file: links, owners, folders, mounts; judged with root's rights and with
  * a daemon's.  In children, as users are changed. */
 #include <errno.h>
 #include <linux/capability.h>

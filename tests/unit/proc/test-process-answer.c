@@ -96,7 +96,7 @@ static void test_refresh(void **state)
 	module = uw_space_find(space_of(&f, p), 0x10000)->module;
 	key = space_of(&f, p)->key;
 
-	/* the text says inode, the record said build id: the same file, and now both are known */
+	/* the text has an inode, the record had a build id: the same file, and now both are known */
 	process_maps_asked(p, 100);
 	assert_false(answer(&f, p, "10000-12000 r-xp 00001000 08:01 77 /bin/x\n", 200));
 	assert_ptr_equal(uw_space_find(space_of(&f, p), 0x10000)->module, module);
@@ -154,7 +154,7 @@ static void test_memfd(void **state)
 	fixture_deinit(&f);
 }
 
-/* After a loss a text is not taken for what was there before, unless it names the same inode. */
+/* After a loss a text is not taken for what was there before, except where it names the same inode. */
 static void test_unsure(void **state)
 {
 	struct uw_file_id b = build_id(1);
@@ -192,7 +192,7 @@ static void test_end_missing(void **state)
 	fixture_init(&f, 10);
 	for (uint32_t pid = 5; pid <= 7; pid++)
 		assert_int_equal(process_comm(f.table, pid, pid, "x", true, 0), 0);
-	/* Nothing was lost: whatever the list says. */
+	/* Nothing was lost: whatever the list contains. */
 	assert_int_equal(process_table_end_missing(f.table, some, 2), 0);
 	assert_int_equal(process_table_end_missing(f.table, some, 2), 0);
 	process_table_unsure(f.table);
@@ -446,7 +446,7 @@ static void test_real(void **state)
 	compile("int tiny(int x) { return x * 3; }\n", so, true);
 	fixture_init(&f, 10);
 	c = child_new(load_and_move, so);
-	child_said(&c);
+	child_hear(&c);
 	(void)snprintf(jit, sizeof(jit), "/tmp/perf-%d.map", (int)c.pid);
 	p = process_get(f.table, (uint32_t)c.pid);
 	assert_true(refresh(&f, p));
@@ -456,13 +456,13 @@ static void test_real(void **state)
 	key = space_of(&f, p)->key;
 
 	child_go_on(&c); /* dlopen */
-	child_said(&c);
+	child_hear(&c);
 	assert_true(refresh(&f, p));
 	assert_true(find_path(p, so) >= 0);
 	assert_int_equal(space_of(&f, p)->key, key);
 
 	child_go_on(&c); /* dlclose, and code in anonymous memory */
-	child_said(&c);
+	child_hear(&c);
 	assert_true(refresh(&f, p));
 	assert_int_equal(find_path(p, so), -1);
 	assert_true(find_path(p, jit) >= 0);
@@ -471,7 +471,7 @@ static void test_real(void **state)
 	key = space_of(&f, p)->key;
 
 	child_go_on(&c); /* mremap */
-	child_said(&c);
+	child_hear(&c);
 	assert_true(refresh(&f, p));
 	assert_true(find_path(p, jit) >= 0);
 	assert_int_not_equal(process_map_nth(p->maps, (size_t)find_path(p, jit))->start, at);

@@ -1,7 +1,7 @@
 /* test-process-maps.c - the list of mappings under change.
  *
  * The main test compares it with a model that cannot be wrong: one cell a page.  After each change
- * the list must say what the model says, and no key may ever have said two things of one page, over
+ * the list must answer as the model does, and no key may ever have had two answers for one page, over
  * all lists that had it. */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -187,7 +187,7 @@ static void test_adopt(void **state)
 	bool changed = false;
 	(void)state;
 
-	/* the same: also for a sharer, whose list it stays */
+	/* the same: also for a sharer, which keeps the list */
 	sharer = process_maps_ref(maps);
 	process_maps_adopt(&maps, list_of(0, 3), &changed);
 	assert_false(changed);
@@ -287,7 +287,7 @@ static struct cell cell_of(const struct process_maps *maps, uint64_t page)
 	return c;
 }
 
-static struct cell (*said)[N_PAGES]; /* by key */
+static struct cell (*answers)[N_PAGES]; /* by key */
 
 static void check(struct model *m)
 {
@@ -300,9 +300,9 @@ static void check(struct model *m)
 		assert_true(cell_equal(c, m->cells[page]));
 		if (c.module == -2)
 			continue;
-		if (said[key][page].module != -2)
-			assert_true(cell_equal(said[key][page], c));
-		said[key][page] = c;
+		if (answers[key][page].module != -2)
+			assert_true(cell_equal(answers[key][page], c));
+		answers[key][page] = c;
 	}
 	for (size_t i = 0; i < m->maps->n; i++) {
 		assert_true(process_map_nth(m->maps, i)->start < process_map_nth(m->maps, i)->end);
@@ -330,7 +330,7 @@ static void step(struct model *lists)
 		(void)process_maps_ref(m->maps);
 		return;
 	}
-	if (pick(12) == 0) { /* a text that says the same, with or without one more */
+	if (pick(12) == 0) { /* a text with the same, with or without one more */
 		struct process_maps *fresh;
 
 		assert_int_equal(process_maps_new(&fresh), 0);
@@ -358,11 +358,11 @@ static void test_model(void **state)
 	struct model lists[N_LISTS];
 	(void)state;
 
-	said = malloc(KEYS * sizeof(*said));
-	assert_non_null(said);
+	answers = malloc(KEYS * sizeof(*answers));
+	assert_non_null(answers);
 	for (size_t k = 0; k < KEYS; k++)
 		for (size_t p = 0; p < N_PAGES; p++)
-			said[k][p].module = -2;
+			answers[k][p].module = -2;
 	for (int i = 0; i < N_LISTS; i++) {
 		assert_int_equal(process_maps_new(&lists[i].maps), 0);
 		for (size_t p = 0; p < N_PAGES; p++)
@@ -375,14 +375,14 @@ static void test_model(void **state)
 	}
 	for (int i = 0; i < N_LISTS; i++)
 		(void)process_maps_unref(lists[i].maps);
-	free(said);
+	free(answers);
 }
 
 /* ---- a list of many chunks ---- */
 
 enum { MANY = 3000 };
 
-/* Chunks are few, and a snapshot says the same as the list. */
+/* Chunks are few, and a snapshot answers as the list does. */
 static void check_many(struct process_maps *maps, const struct cell *cells)
 {
 	struct uw_space *space;

@@ -1,4 +1,4 @@
-/* test-process-modules.c - what a path says, and who shares a module. */
+/* test-process-modules.c - what a path proves, and the processes that share a module. */
 #include "tests/unit/proc/proc-fixture.h"
 
 static void test_kinds(void **state)

@@ -1,5 +1,5 @@
 /* test-process-nomem.c - each allocation fails once: an error or a smaller truth, never a crash or
- * a leak. Not with a sanitizer, whose allocator cannot be stood in for: there it is skipped. */
+ * a leak. Not with a sanitizer: its allocator cannot be replaced: there it is skipped. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

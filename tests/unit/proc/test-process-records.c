@@ -118,7 +118,8 @@ static void test_fork_process(void **state)
 	child = process_find(f.table, 9);
 	assert_int_equal(child->ppid, 5);
 	assert_int_equal(child->uid, 77);
-	assert_string_equal(process_thread_get(child, 9)->comm, "helper"); /* who called fork */
+	assert_string_equal(process_thread_get(child, 9)->comm,
+			    "helper"); /* the thread that called fork */
 	assert_true(process_thread_get(child, 9)->from_record);
 	assert_ptr_equal(child->maps, parent->maps);
 	assert_int_equal(space_of(&f, child)->key, key);
@@ -227,7 +228,7 @@ static void test_exit_unknown_threads(void **state)
 	fixture_init(&f, 10);
 	p = process_get(f.table, 5);
 	assert_int_equal(process_exit(f.table, 5, 6),
-			 0); /* not known: says nothing of the main thread */
+			 0); /* not known: has no effect on the main thread */
 	assert_false(p->exited);
 	assert_int_equal(process_exit(f.table, 5, 5), 0);
 	assert_true(p->exited);

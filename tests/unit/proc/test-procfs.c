@@ -54,7 +54,7 @@ static int set_up(void **state)
 	put_stat(31, 30, "child", "4194304");
 	put_stat(4, 31, "pid wrapped", "4194304"); /* a smaller pid than its parent */
 	put_stat(40, 1, "other", "4194304");
-	put_stat(50, 50, "own parent", "4194304"); /* no kernel says so */
+	put_stat(50, 50, "own parent", "4194304"); /* no kernel reports it */
 	return 0;
 }
 
@@ -137,7 +137,7 @@ static void test_status(void **state)
 	put_file(2, "status", "Name:\tkthreadd\nUid:\t0\t0\t0\t0\n");
 	assert_int_equal(procfs_status(root, 2, &s), 0);
 	assert_true(s.kernel_thread);
-	assert_int_equal(s.ns_pid, 2); /* as ours where nothing is said */
+	assert_int_equal(s.ns_pid, 2); /* as ours where nothing is stated */
 
 	put_file(40, "status", "Uid:\t4294967296\nNSpid:\t40\t5\n");
 	assert_int_equal(procfs_status(root, 40, &s), 0);
@@ -308,7 +308,7 @@ static void test_real(void **state)
 	assert_int_equal(pthread_join(thread, NULL), 0);
 
 	c = child_new(stay, NULL);
-	child_said(&c);
+	child_hear(&c);
 	assert_int_equal(procfs_families("", &self, 1, 0, &children, &n), 0);
 	assert_int_equal(n, 2);
 	assert_int_equal(children[children[0] == self], c.pid);

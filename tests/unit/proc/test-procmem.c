@@ -53,7 +53,7 @@ static void test_exec_and_exit(void **state)
 	char byte;
 	(void)state;
 
-	child_said(&c);
+	child_hear(&c);
 	assert_int_equal(procfs_memory_new("", (uint32_t)c.pid, &m), 0);
 	assert_int_equal(m->read(m, (uintptr_t)&word, &got, sizeof(got)), sizeof(got));
 	assert_int_equal(got, 1234);

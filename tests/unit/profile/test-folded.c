@@ -191,7 +191,7 @@ static void unsymbolized_code_is_called_after_its_module(void **state)
 }
 
 /* A stock service's error frame, and errors without one. */
-static void stacks_that_failed_say_so(void **state)
+static void stacks_that_failed_are_marked(void **state)
 {
 	struct profile p = hand_empty();
 	uint32_t m = hand_module(&p, "/app", false);
@@ -236,7 +236,7 @@ int main(void)
 		cmocka_unit_test(incarnations_are_separate),
 		cmocka_unit_test(names_cannot_break_lines),
 		cmocka_unit_test(unsymbolized_code_is_called_after_its_module),
-		cmocka_unit_test(stacks_that_failed_say_so),
+		cmocka_unit_test(stacks_that_failed_are_marked),
 		cmocka_unit_test(a_full_disk_is_an_error),
 	};
 

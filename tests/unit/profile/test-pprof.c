@@ -132,7 +132,7 @@ static void samples_are_grouped(void **state)
 	profile_deinit(&p);
 }
 
-static void head_says_what_the_values_are(void **state)
+static void head_describes_the_values(void **state)
 {
 	struct profile p = hand_example();
 	Pprof__Profile *m = exported(&p);
@@ -261,7 +261,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(samples_are_grouped),
-		cmocka_unit_test(head_says_what_the_values_are),
+		cmocka_unit_test(head_describes_the_values),
 		cmocka_unit_test(mappings_and_lines),
 		cmocka_unit_test(edges),
 		cmocka_unit_test(unsymbolized_modules_can_be_looked_up_by_build_id),

@@ -99,7 +99,7 @@ static void test_first(void **state)
 	profile_deinit(&p);
 }
 
-/* ":u" need not be said, where that is clear; a name that has it already does not get it twice. */
+/* ":u" may be left out, where that is clear; a name that has it already does not get it twice. */
 static void check_modifiers(const char *name)
 {
 	struct buffer trace = {0}, packet = {0}, defaults = {0}, sample = {0}, timebase = {0};

@@ -47,7 +47,7 @@ static void read_all(void)
 	n_packets = 0;
 }
 
-/* -1: there is no such row. */
+/* -1: the row does not exist. */
 static int64_t value(enum trace_stat stat, int32_t index)
 {
 	for (size_t i = 0; i < profile.n_counts; i++)
@@ -67,7 +67,7 @@ static void test_names(void **state)
 		const struct trace_stat_words *words = trace_stat_words((enum trace_stat)i);
 
 		assert_non_null(info->name);
-		/* whatever went wrong is said in words */
+		/* whatever went wrong has its text */
 		assert_true(info->severity == TRACE_STAT_INFO || words->meaning);
 		assert_true(words->meaning || !words->hint);
 	}
@@ -146,7 +146,7 @@ static void test_state(void **state)
 	add(2, NEEDS)->perf_sample = &sample;
 	/* 3: never begins */
 	add(3, NEEDS)->perf_sample = &sample;
-	/* 4: no service says where it is */
+	/* 4: no service reports where it is */
 	add(4, CLEARED);
 	p = add(4, NEEDS);
 	p->has_previous_packet_dropped = true;
@@ -331,7 +331,7 @@ static void test_shards(void **state)
 	profile_deinit(&profile);
 }
 
-/* What a stock trace_processor says of these two. */
+/* What a stock trace_processor reports of these two. */
 static void test_stock(void **state)
 {
 	uint64_t bad = 0;

@@ -53,15 +53,15 @@ static uint64_t count_of(const struct profile *p, enum trace_stat stat)
 	return 0;
 }
 
-/* What is said of the trace that was put together; it is let go. */
+/* What is reported of the trace that was put together; it is let go. */
 static void check(const char *expected, uint64_t cut, uint64_t missing)
 {
-	char error[200], said[200] = "?";
+	char error[200], printed[200] = "?";
 	struct profile p;
 
 	assert_int_equal(profile_parse(trace.data, trace.len, &p, error, sizeof(error)), 0);
-	assert_int_equal(profile_end_text(&p, said, sizeof(said)), *expected != 0);
-	assert_string_equal(said, expected);
+	assert_int_equal(profile_end_text(&p, printed, sizeof(printed)), *expected != 0);
+	assert_string_equal(printed, expected);
 	assert_int_equal(count_of(&p, STAT_perfwind_end_missing), cut);
 	assert_int_equal(count_of(&p, STAT_perfwind_packets_missing), missing);
 	assert_int_equal(profile_is_damaged(&p), cut || missing || p.truncated_at);

@@ -94,7 +94,7 @@ static void assert_follower(size_t i, const char *name, uint64_t count)
 	assert_int_equal(profile.followers[i].count, count);
 }
 
-/* Each CPU counts for itself; who ran there does not matter.  The file's order is not the time's. */
+/* Each CPU counts for itself; the thread that ran there does not matter.  The file's order is not the time's. */
 static void test_cpus(void **state)
 {
 	(void)state;

@@ -222,7 +222,7 @@ static void threads_are_renamed(void **state)
 	sample(&trace, OURS, 7, 8);
 	put_thread(&trace, OURS, 7, 8, "worker");
 	sample(&trace, OURS, 7, 8);
-	put_thread(&trace, OURS, 7, 8, NULL); /* says nothing */
+	put_thread(&trace, OURS, 7, 8, NULL); /* states nothing */
 	sample(&trace, OURS, 7, 8);
 	put_thread(&trace, OURS, 7, 8, "prog"); /* a late one */
 	sample(&trace, OURS, 7, 8);
@@ -273,7 +273,7 @@ static void stock_renames(void **state)
 	PROCESS(&trace, OTHER, 7, 0, {"zygote"}, false); /* the list is written again */
 	sample(&trace, OURS, 7, 8);
 	PROCESS(&trace, OTHER, 7, 0, {"com.app"}, false);
-	PROCESS(&trace, OTHER, 7, 0, {NULL}, false); /* says nothing */
+	PROCESS(&trace, OTHER, 7, 0, {NULL}, false); /* states nothing */
 	sample(&trace, OURS, 7, 8);
 	sample(&trace, OURS, 7, 7);
 	put_thread(&trace, OTHER, 0, 8, "pool"); /* of the process it was of */

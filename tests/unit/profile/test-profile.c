@@ -575,7 +575,7 @@ static void test_foreign(void **state)
 	static const struct {
 		const char *data;
 		size_t len;
-		const char *says;
+		const char *text;
 	} files[] = {
 		{"", 0, "empty"},
 		{"PERFILE2\0\0\0\0\0\0\0\0", 16, "perf.data"},
@@ -595,8 +595,8 @@ static void test_foreign(void **state)
 		assert_int_equal(
 			profile_parse(files[i].data, files[i].len, &p, error, sizeof(error)),
 			-EBADMSG);
-		if (!strstr(error, files[i].says))
-			fail_msg("\"%s\" does not say %s", error, files[i].says);
+		if (!strstr(error, files[i].text))
+			fail_msg("\"%s\" does not contain %s", error, files[i].text);
 		assert_null(strchr(error, '\n'));
 	}
 }

@@ -193,7 +193,7 @@ static void one_sample(void **state)
 	profile_deinit(&p);
 }
 
-/* Of a process: its samples and stacks.  What else is known is of all, and says so. */
+/* Of a process: its samples and stacks.  What else is known is of all, and is marked so. */
 static void of_a_part(void **state)
 {
 	struct profile p = hand_example();

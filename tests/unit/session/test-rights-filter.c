@@ -301,7 +301,7 @@ static int filtered(enum rights_list list, bool reported)
 	void *ok = NULL, *map;
 	int fd;
 
-	if (reported) { /* what it says is for people */
+	if (reported) { /* its text is for people */
 		fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 		EXPECT(dup2(fd, 2) == 2);
 	}

@@ -53,7 +53,7 @@ static void test_own(void **state)
 	assert_ptr_not_equal(f.session->kernel_names, first->kernel_names);
 	(void)session_free(first);
 	f.session = session_free(f.session);
-	/* who has no kernel frames needs none */
+	/* a session without kernel frames needs none */
 	f.options.frames = FRAMES_USER;
 	assert_int_equal(fixture_open(&f), 0);
 	assert_null(f.session->kernel_names);

@@ -143,7 +143,7 @@ static void test_begins_later(void **state)
 	fixture_deinit(&o.f);
 }
 
-/* A process whose descriptors do not fit is left out, with a note; one that fits is recorded. */
+/* A process with descriptors that do not fit is left out, with a note; one that fits is recorded. */
 static void test_descriptors(void **state)
 {
 	struct own o;

@@ -1,5 +1,5 @@
 /* test-calls.c - which calls hold an address: the walk (first question of a unit) and the flat
- * ranges (all others) say the same, for every address of a program with inlined calls in two parts,
+ * ranges (all others) have the same answer, for every address of a program with inlined calls in two parts,
  * loops and methods. */
 #include "tests/unit/unwinder/unwinder-fixture.h"
 

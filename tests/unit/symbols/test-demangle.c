@@ -131,7 +131,7 @@ static void test_names(void **state)
 		{"_RIC1aFK9rust_callhtElE", "a::<extern \"rust-call\" fn(u8, u16) -> i32>"},
 		{"_RIC1aFG0_RL1_hRL0_tEuE", "a::<for<'a, 'b> fn(&'a u8, &'b u16)>"},
 		{"_RIC1aL_E", "a::<'_>"},
-		{"_RIC1aL0_E", "_RIC1aL0_E"}, /* no such lifetime */
+		{"_RIC1aL0_E", "_RIC1aL0_E"}, /* not a lifetime */
 		{"_RNSNvC3foo3bar6vtables_0", "_RNSNvC3foo3bar6vtables_0"},
 		{"_RNSNvC3foo3bars_6vtable", "foo::bar::{shim:vtable#1}"},
 		{"_RNvB_1a", "_RNvB_1a"}, /* a reference into itself */

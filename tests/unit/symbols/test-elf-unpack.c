@@ -140,7 +140,7 @@ static void test_gnu(void **state)
 	assert_int_equal(uw_elf_unpack_gnu(&packed, TEXT, &s), -EBADMSG);
 }
 
-/* A section of an image says by its flag that it is compressed. */
+/* A section of an image has a flag for compression. */
 static void test_section(void **state)
 {
 	uint8_t image[IMAGE_SIZE];

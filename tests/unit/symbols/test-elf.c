@@ -49,7 +49,7 @@ static void test_not_elf(void **state)
 	assert_int_equal(open_image(&elf, image, 0), -ENOEXEC);
 	assert_int_equal(open_image(&elf, image, 51), -ENOEXEC);
 	assert_int_equal(open_image(&elf, image, 63),
-			 -EBADMSG); /* a header cut short has no such program headers */
+			 -EBADMSG); /* a header cut short does not have these program headers */
 	image[EI_DATA] = ELFDATA2MSB;
 	assert_int_equal(open_image(&elf, image, sizeof(image)), -ENOEXEC);
 	image_make(image);

@@ -1,4 +1,4 @@
-/* test-image.c - where .eh_frame is, by whatever the image says of it. */
+/* test-image.c - where .eh_frame is, by whatever the image states of it. */
 #include "tests/unit/unwinder/unwinder-fixture.h"
 
 #include "symbols/elf.h"

@@ -307,7 +307,7 @@ static void test_damaged(void **state)
 	}
 }
 
-/* Symbols that 32 bits cannot tell apart. */
+/* Symbols that 32 bits cannot distinguish. */
 static void test_far(void **state)
 {
 	const struct uw_kernel_key key = {{0}};

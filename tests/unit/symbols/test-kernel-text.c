@@ -18,7 +18,7 @@ static uint64_t start_of(const char *text, size_t len)
 	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
 	start = kernel_text_start(fd);
 	if (start)
-		assert_int_equal(lseek(fd, 0, SEEK_CUR), 0); /* for who reads it next */
+		assert_int_equal(lseek(fd, 0, SEEK_CUR), 0); /* for the next reader */
 	close(fd);
 	return start;
 }

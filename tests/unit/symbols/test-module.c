@@ -272,7 +272,7 @@ static void find_place(uint64_t address, struct place *place)
 	}
 }
 
-/* libc read from our own memory says the same as libc's file. */
+/* libc read from our own memory gives the same as libc's file. */
 static void test_memory_as_file(void **state)
 {
 	struct place libc = {0};

@@ -62,7 +62,7 @@ static void test_keys(void **state)
 
 	(void)state;
 	assert_ptr_equal(get(set, "/elsewhere", by_inode(5)),
-			 a); /* a path says less than an inode */
+			 a); /* a path proves less than an inode */
 	assert_ptr_not_equal(get(set, "/a", by_inode(6)), a);
 	generation.generation++;
 	assert_ptr_not_equal(get(set, "/a", generation), a);
@@ -135,7 +135,7 @@ static void test_written_in_place(void **state)
 	uw_modules_free(set);
 }
 
-/* Taken for build id 77 by its inode; loading says 01. */
+/* Taken for build id 77 by its inode; loading finds 01. */
 static void test_wrong_guess(void **state)
 {
 	struct uw_modules *set = set_new();

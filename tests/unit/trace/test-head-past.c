@@ -42,7 +42,7 @@ static void test_snapshot(void **state)
 	assert_true(got->clock_snapshot->clocks[1]->timestamp == 1600000000000000000);
 	assert_int_equal(got->clock_snapshot->primary_trace_clock, 6);
 	pb__trace_packet__free_unpacked(got, NULL);
-	past.wall_clock = 0; /* the recording does not tell */
+	past.wall_clock = 0; /* the recording has none */
 	assert_int_equal(head_past_snapshot(&past, put, &got), 0);
 	assert_int_equal(got->clock_snapshot->n_clocks, 1);
 	pb__trace_packet__free_unpacked(got, NULL);

@@ -70,7 +70,7 @@ static void test_report(void **state)
 {
 	struct sink *sink, *memory;
 	struct capture c;
-	char *said;
+	char *output;
 	bool printed;
 
 	(void)state;
@@ -79,11 +79,12 @@ static void test_report(void **state)
 	assert_int_equal(sink->write(sink, packet, sizeof(packet)), -ENOENT);
 	capture_begin(&c, STDERR_FILENO);
 	printed = late_sink_report(sink);
-	said = capture_end(&c);
+	output = capture_end(&c);
 	assert_true(printed);
-	assert_string_equal(said, "perfwind: the trace cannot be written to /nowhere/at/all (-o): "
-				  "No such file or directory\n");
-	free(said);
+	assert_string_equal(output,
+			    "perfwind: the trace cannot be written to /nowhere/at/all (-o): "
+			    "No such file or directory\n");
+	free(output);
 	sink = sink_free(sink);
 	assert_int_equal(sink_memory_new(&memory), 0);
 	assert_false(late_sink_report(memory));

@@ -11,7 +11,7 @@
 #include "trace/sink.h"
 #include "tests/unit/cmocka.h"
 
-/* The sanitizers' allocators are to say no to a size that cannot be, as the libc's does. */
+/* The sanitizers' allocators are to refuse a size that cannot be, as the libc's does. */
 #if defined(__SANITIZE_ADDRESS__)
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
@@ -26,7 +26,7 @@ const char *__tsan_default_options(void)
 }
 #endif
 
-/* Keeps what it is given, and says which thread gave it. */
+/* Keeps what it is given, and notes which thread gave it. */
 struct sink_kept {
 	struct sink sink;
 	struct buffer *to;

@@ -252,7 +252,7 @@ static void test_sample(void **state)
 	assert_int_equal(t->n_packet, 9);
 	p = t->packet[5];
 	assert_int_equal(p->timestamp, 1000);
-	assert_false(p->has_timestamp_clock_id); /* the default says it */
+	assert_false(p->has_timestamp_clock_id); /* the default states it */
 	assert_int_equal(p->sequence_flags, 2);
 	assert_int_equal(p->perf_sample->cpu, 1);
 	assert_int_equal(p->perf_sample->pid, 300);
@@ -438,7 +438,7 @@ static void test_symbols(void **state)
 	write_sample(s.writer, &frame, 1, 1);
 	assert_int_equal(writer_symbol(s.writer, mapping, 0x10, lines, 2), 0);
 	assert_int_equal(writer_symbol(s.writer, mapping, 0x11, lines, 2),
-			 0); /* no such frame in the trace */
+			 0); /* the trace does not have this frame */
 	assert_int_equal(writer_symbol(s.writer, mapping2, 0x20, lines, 2),
 			 0); /* not used by a stack yet */
 	assert_int_equal(writer_symbol(s.writer, 99, 0x20, lines, 2), -EINVAL);

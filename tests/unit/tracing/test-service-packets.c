@@ -120,7 +120,7 @@ static void test_events(void **state)
 	(void)trace_buffer_free(buffer);
 }
 
-/* A trigger that the session took: its name, and whose it was. */
+/* A trigger that the session took: its name, and its owner. */
 static void test_trigger(void **state)
 {
 	_cleanup_(buffer_deinit) struct buffer b = {0};

@@ -162,7 +162,7 @@ static void check_packets(const struct run *run)
 		assert_int_equal(p->trusted_uid, getuid());
 		assert_true(p->trusted_packet_sequence_id >= 1 &&
 			    p->trusted_packet_sequence_id < 30);
-		/* said once of each sequence, by its first packet */
+		/* stated once for each sequence, by its first packet */
 		assert_int_equal(p->first_packet_on_sequence,
 				 !(first_seen >> p->trusted_packet_sequence_id & 1));
 		first_seen |= 1u << p->trusted_packet_sequence_id;

@@ -1,6 +1,6 @@
 /* cfi-fixture.h - call frame information and modules made by hand.
  *
- *   text  vaddr 0x1000 .. 0x9000, mapped at 0x401000 (CFI_BIAS) unless a test says otherwise
+ *   text  vaddr 0x1000 .. 0x9000, mapped at 0x401000 (CFI_BIAS) if a test does not state otherwise
  *   eh_frame at vaddr 0x10000, eh_frame_hdr at 0xf000, debug_frame at 0 */
 #pragma once
 

@@ -389,7 +389,7 @@ static void test_no_state(void **state)
 	uw_space_unref(space);
 }
 
-/* A mapping without a module (JIT code): the frame pointer is followed, and the frame says so. */
+/* A mapping without a module (JIT code): the frame pointer is followed, and the frame is marked so. */
 static void test_guessed(void **state)
 {
 	const size_t last = fix.n_maps;

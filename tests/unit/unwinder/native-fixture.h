@@ -8,11 +8,11 @@
  *   0x1640 signal  'S': CFA = [rsp + 32], registers from rsp on (put_signal)
  *   0x1700 damaged a program that ends in the middle
  *   0x1780 vforks  CFA = rsp, return address in rdi
- *   0x17c0 left    CFA = rsp + 8, rbp at [rbp], as a compiler says it behind a leave
- *   0x1800 nothing is said
+ *   0x17c0 left    CFA = rsp + 8, rbp at [rbp], as a compiler states it behind a leave
+ *   0x1800 nothing is stated
  *   0x1880 block   CFA = rbx, rbp, rsp and the return address at CFA + 8, + 16, + 24
- *   0x1a00 still   CFA = rsp + 8, as the CIE says it, and nothing more
- *   0x1c00 goes    the same as Go's linker says it
+ *   0x1a00 still   CFA = rsp + 8, as the CIE states it, and nothing more
+ *   0x1c00 goes    the same as Go's linker states it
  *   0x1c80 goes_pushing  by it, too, from byte 0x30 on CFA = rsp + 16
  *   0x1d00 goes_home  by it, CFA = rsp + 32
  *   0x1d80 runs    CFA = rsp, rbp at CFA + 16392, return address at CFA + 16432, rsp + 16440: as GHC's StgRun has it

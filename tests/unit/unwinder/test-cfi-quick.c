@@ -1,4 +1,4 @@
-/* test-cfi-quick.c - rules without a row: the same as by the row, wherever anything is said.
+/* test-cfi-quick.c - rules without a row: the same as by the row, wherever anything is stated.
  *
  * The oracle is the whole way (cfi_row_at, cfi_rule): over programs made at random of all
  * operations, at every address, and over every function of the libraries that this test has mapped.
@@ -217,7 +217,7 @@ static void test_random(void **state)
 		at = (uint32_t)put_fde(eh, cie, FUNCTION, FUNCTION_BYTES, program, n);
 		image = image_of(NULL, eh, NULL);
 		assert_int_equal(cfi_fde_read(image, false, at, NULL, 0, &fde), CFI_OK);
-		if (i % 4 == 0) { /* a CIE of such operations, too */
+		if (i % 4 == 0) { /* a CIE of these operations, too */
 			fde.cie.program = fde.program;
 			fde.cie.program_end = fde.program_end;
 			fde.cie.is_quick = cfi_quick_cie(&fde.cie, &fde.cie.quick);

@@ -48,7 +48,7 @@ static void test_frame_pointer(void **state)
 	assert_rule(RULE_OF(3, PROLOGUE), RULE_SP, 16, 16);
 	assert_rule(RULE_OF(4, PROLOGUE), RULE_FP, 16, 16);
 	assert_rule(RULE_OF(0x23, PROLOGUE), RULE_FP, 16, 16);
-	/* Behind leave the CFI still says rbp at CFA - 16, which is below rsp by now: kept. */
+	/* Behind leave the CFI still has rbp at CFA - 16, which is below rsp by now: kept. */
 	assert_rule(RULE_OF(0x24, PROLOGUE), RULE_SP, 8, 0);
 	assert_rule(RULE_OF(0xff, PROLOGUE), RULE_SP, 8, 0);
 	assert_rule(RULE_OF(0x100, PROLOGUE), RULE_SP, 8, 0); /* behind a system call at the end */
@@ -152,7 +152,7 @@ static void test_damaged_programs(void **state)
 	assert_rule(RULE_OF(0, DEF_CFA_EXPRESSION, 2, 0x77, 8, DEF_CFA_OFFSET, 8), RULE_BAD, 0,
 		    0); /* no offset to set */
 	assert_int_equal(rule_kind(RULE_OF(0, DEF_CFA, 0xff, 0xff, 0xff, 0xff, 0x0f, 8)),
-			 RULE_SLOW); /* no such register */
+			 RULE_SLOW); /* not a register */
 }
 
 static void test_table(void **state)
@@ -358,7 +358,7 @@ static void test_known_cies(void **state)
 	uw_image_free(images[1]);
 }
 
-/* The usual form of an FDE, and the same said otherwise: a length of the augmentation in two bytes,
+/* The usual form of an FDE, and the same written otherwise: a length of the augmentation in two bytes,
  * a length of the record in eight. */
 static void test_usual(void **state)
 {

@@ -76,7 +76,7 @@ static void test_wide(void **state)
 	assert_int_equal(LENGTH("\xf8"), 1);		 /* clc */
 }
 
-/* 0x66 makes numbers of two bytes, unless REX.W makes the operand one of eight. */
+/* 0x66 makes numbers of two bytes, except where REX.W makes the operand one of eight. */
 static void test_narrow(void **state)
 {
 	(void)state;

@@ -1,4 +1,4 @@
-/* test-code-walk.c - walks through code whose end is known.
+/* test-code-walk.c - walks through code with a known end.
  * Encodings as GNU as writes them. */
 #include "tests/unit/cmocka.h"
 

@@ -1,4 +1,4 @@
-/* test-code.c - call instructions and what code without CFI says.  Encodings as GNU as writes them.
+/* test-code.c - call instructions and what code without CFI shows.  Encodings as GNU as writes them.
  */
 #include "tests/unit/cmocka.h"
 

@@ -1,4 +1,4 @@
-/* test-fallback.c - a module whose unwind information fails is switched to frame pointers, if these reach the known root. */
+/* test-fallback.c - a module with unwind information that fails is switched to frame pointers, if these reach the known root. */
 #include "tests/unit/unwinder/native-fixture.h"
 
 enum { LEAST = 20, EACH = 16 }; /* unwinder.c */

@@ -269,7 +269,7 @@ static void test_ruby_names(void **state)
 	assert_int_equal(script.names, ids);
 }
 
-/* A process whose names are not found is not searched for each of its methods. */
+/* A process with names that are not found is not searched for each of its methods. */
 static void test_ruby_search_ends(void **state)
 {
 	struct script_text text;

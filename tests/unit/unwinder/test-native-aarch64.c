@@ -6,7 +6,7 @@
  * - 8k 0x1100 framed  CFA = x29 + 64, x29, x30 at CFA - 64, negate_ra_state 0x1280 rooted  return
  * address undefined            0x1300 in x9   CFA = sp, x30 in x9 0x1380 signal  'S', as the vDSO
  * has it: CFA = x29, x29 and x30 at CFA 0x1400 by x19  CFA = x19 + 16, x29, x30 at CFA - 16 0x1500
- * nothing is said
+ * nothing is stated
  *   0x1600 lands   0x180 bytes: CFA = sp + 160, x0 to x3, x19 to x30 from there on; at 0xc0 two
  *                  instructions with all of that given back */
 #include "tests/unit/unwinder/native-stack.h"
@@ -360,7 +360,7 @@ static void test_guess(void **state)
 	run(f, SILENT + 16);
 	assert_result(f, UW_WHOLE, UW_OK, 2);
 	assert_int_equal(f->frames[1], GUESSED(ROOTED_ARM + 4));
-	/* Where the code says that it has a frame, x30 is left over from a call. */
+	/* Where the code shows that it has a frame, x30 is left over from a call. */
 	f->code[0] = 0xa9bf7bfd; /* stp x29, x30, [sp, #-16]! */
 	f->code[1] = 0x910003fd; /* mov x29, sp */
 	f->code[2] = 0x94000000; /* bl */

@@ -1,5 +1,5 @@
 /* test-native-deep.c - stacks beyond their copy: a read of the process that is torn ends the stack at the copy,
- * and what a thread has proved is joined to later copies as a guess.  The memory changes as its steps say. */
+ * and what a thread has proved is joined to later copies as a guess.  The memory changes as its steps state. */
 #include <time.h>
 
 #include "tests/unit/unwinder/native-fixture.h"
@@ -118,7 +118,7 @@ static void test_torn(void **state)
 	run_deep(f);
 	assert_cut(f);
 	deep(f, 0);
-	f->fake.stack[COPIED + 21] = DAMAGED + 1; /* CFI that says nothing */
+	f->fake.stack[COPIED + 21] = DAMAGED + 1; /* CFI that states nothing */
 	run_deep(f);
 	assert_cut(f);
 	deep(f, 0);

@@ -43,7 +43,7 @@ static void test_pops(void **state)
 	assert_caller(f, BARE + 0x15, GUESSED(ROOTED + 1));
 }
 
-/* Its rbp: where the code says. */
+/* Its rbp: where the code puts it. */
 static void test_rbp(void **state)
 {
 	struct fixture *f = *state;
@@ -83,7 +83,7 @@ static void test_frame_pointer(void **state)
 	assert_caller(f, BARE_FP + 0x22, GUESSED(ROOTED + 1));
 }
 
-/* What is not straight, or does not say, leaves the CFI as it is: CFA = rsp + 24. */
+/* What is not straight, or does not show it, leaves the CFI as it is: CFA = rsp + 24. */
 static void test_silent(void **state)
 {
 	static const struct {
@@ -112,7 +112,7 @@ static void test_silent(void **state)
 	}
 }
 
-/* A jump to another function: its CFI says what it finds on the stack. */
+/* A jump to another function: its CFI states what it finds on the stack. */
 static void test_jump(void **state)
 {
 	struct fixture *f = *state;

@@ -1,4 +1,4 @@
-/* test-native-guess.c - frames without CFI: chains, what the code says, what stops a guess. */
+/* test-native-guess.c - frames without CFI: chains, what the code shows, what stops a guess. */
 #include "tests/unit/unwinder/native-fixture.h"
 
 static void test_unreadable(void **state)
@@ -129,7 +129,7 @@ static void test_zero(void **state)
 	assert_int_equal(f->res.stopped_at, SMALL + 0x15);
 }
 
-/* What the code says from the pc on to its ret: where return address and rbp are. */
+/* What the code shows from the pc on to its ret: where return address and rbp are. */
 static void test_guess_walk(void **state)
 {
 	struct fixture *f = *state;
@@ -203,7 +203,7 @@ static void test_open(void **state)
 	f->stack[5] = entry;
 	f->stack[8] = 0;
 	f->stack[9] = SMALL + 1; /* CFA = rsp + 16 */
-	/* The callchain does not reach a root: it has failed at the first such address, each time. */
+	/* The callchain does not reach a root: it has failed at the first of these addresses, each time. */
 	f->stack[11] = 0x10;
 	for (unsigned round = 0; round < 2; round++) {
 		run(f, JIT + 0x10);
@@ -239,7 +239,7 @@ static void test_open(void **state)
 	f->stack[4] = SP + 8 * WORDS;
 	run(f, JIT + 0x10);
 	assert_result(f, UW_FAILED, UW_BAD_RETURN, 1);
-	/* Nor may such an address be in a module. */
+	/* Nor may this address be in a module. */
 	f->stack[4] = SP + 64;
 	f->stack[3] = STILL + 0x40;
 	run(f, JIT + 0x10);
@@ -397,7 +397,7 @@ static void test_no_end(void **state)
 	assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 1);
 }
 
-/* CFI that says nothing but where a function begins and ends. */
+/* CFI that states nothing but where a function begins and ends. */
 static void test_still(void **state)
 {
 	struct fixture *f = *state;
@@ -443,7 +443,7 @@ static void test_go_stacks(void **state)
 	run(f, SMALL + 0x10);
 	assert_result(f, UW_WHOLE, UW_OK, 2);
 	assert_int_equal(f->frames[1], CALLED(GOES + 0x2b));
-	/* so is mcall, behind its push; a function of Go's with such a frame has a caller */
+	/* so is mcall, behind its push; a function of Go's with this frame has a caller */
 	memcpy(f->fake.goes + 0xb0, "\x4c\x8b\x22\x41\xff\xd4\x58\xe9\x00", 9);
 	for (unsigned pushes = 0; pushes < 2; pushes++) {
 		f->fake.goes[0xaf] = pushes ? 0x50 : 0x90;

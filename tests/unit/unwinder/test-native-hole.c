@@ -1,4 +1,4 @@
-/* test-native-hole.c - stacks whose copy ends in the middle of a frame: completed by what earlier
+/* test-native-hole.c - stacks with a copy that ends in the middle of a frame: completed by what earlier
  * stacks of the thread had there, or not at all.
  *
  * The functions, each 0x80 bytes; pc is vaddr + 0x400000:
@@ -180,7 +180,7 @@ static void assert_completed(struct fixture *f, uint64_t caller, uint64_t outer)
 	assert_int_equal(f->frames[3], GUESSED(ROOTED + 1));
 }
 
-/* A thread with such a stack, of which one was seen whole: the caller called something else then. */
+/* A thread with stacks of this kind, of which one was seen whole: the caller called something else then. */
 static void prepare(struct fixture *f)
 {
 	f->snapshot.thread = THREAD;
@@ -202,7 +202,7 @@ static void test_completed(void **state)
 	/* The newest is what counts. */
 	run_seen(f, X, CALLER + 0x60, OUTER + 0x40);
 	assert_completed(f, CALLER + 0x25, OUTER + 0x40);
-	/* A completed stack teaches nothing: it says what was known. */
+	/* A completed stack teaches nothing: it has what was known. */
 	run_seen(f, X, CALLER + 0x50, OUTER + 0x30);
 	assert_completed(f, CALLER + 0x25, OUTER + 0x30);
 }
@@ -246,8 +246,8 @@ static void test_trail(void **state)
 	}
 }
 
-/* Nothing was seen before the first such stack, nor in other threads and processes. */
-static void test_whose(void **state)
+/* Nothing was seen before the first stack of this kind, nor in other threads and processes. */
+static void test_other_threads(void **state)
 {
 	struct fixture *f = *state;
 
@@ -281,14 +281,14 @@ static void test_elsewhere(void **state)
 	assert_failed(f);
 }
 
-/* The code has to say that this function calls the large one, from one place. */
+/* The code has to show that this function calls the large one, from one place. */
 static void test_calls(void **state)
 {
 	struct fixture *f = *state;
 
 	prepare(f);
 	assert_completed(f, CALLER + 0x25, OUTER + 0x30);
-	uw_engine_free(f->engine); /* what code says is kept */
+	uw_engine_free(f->engine); /* what code shows is kept */
 	assert_int_equal(uw_engine_new(UW_ENGINE_NATIVE, &f->engine), 0);
 	put_call(f, CALLER + 0x40, LARGE);
 	assert_failed(f);
@@ -433,7 +433,7 @@ static void use_file(struct fixture *f)
 }
 
 /* The caller was never seen, but it alone calls the large one, and its own caller was seen where the
- * caller's CFI says. */
+ * caller's CFI states. */
 static void test_unseen(void **state)
 {
 	struct fixture *f = *state;
@@ -482,11 +482,11 @@ static void test_unseen_by_bp(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_completed),	 TEST(test_whose),	  TEST(test_elsewhere),
-		TEST(test_calls),	 TEST(test_no_code),	  TEST(test_two_callers),
-		TEST(test_not_a_hole),	 TEST(test_same_page),	  TEST(test_trail),
-		TEST(test_room),	 TEST(test_many_threads), TEST(test_many_places),
-		TEST(test_forget),	 TEST(test_unseen),	  TEST(test_unseen_twice_called),
+		TEST(test_completed),	 TEST(test_other_threads), TEST(test_elsewhere),
+		TEST(test_calls),	 TEST(test_no_code),	   TEST(test_two_callers),
+		TEST(test_not_a_hole),	 TEST(test_same_page),	   TEST(test_trail),
+		TEST(test_room),	 TEST(test_many_threads),  TEST(test_many_places),
+		TEST(test_forget),	 TEST(test_unseen),	   TEST(test_unseen_twice_called),
 		TEST(test_unseen_by_bp),
 	};
 

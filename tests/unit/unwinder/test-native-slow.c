@@ -1,4 +1,4 @@
-/* test-native-slow.c - frames that no packed rule says: full registers, signal frames, other stacks, landings. */
+/* test-native-slow.c - frames that no packed rule describes: full registers, signal frames, other stacks, landings. */
 #include "tests/unit/unwinder/native-fixture.h"
 
 static void test_slow(void **state)
@@ -206,7 +206,7 @@ static void test_behind_guess(void **state)
 }
 
 /* Where a function goes to a landing pad, the caller that it had may have been written over: it
- * says that it is a guess, on each of the three roads. */
+ * is marked as a guess, on each of the three paths. */
 static void test_landing(void **state)
 {
 	struct fixture *f = *state;

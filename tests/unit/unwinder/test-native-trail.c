@@ -89,7 +89,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* A frame of @pc, the innermost first; the next call says who called it. */
+/* A frame of @pc, the innermost first; the next call names its caller. */
 static void push(struct fixture *f, uint64_t pc)
 {
 	static const uint8_t words[] = {[0] = 2, [1] = 4, [2] = 2, [3] = 0, [4] = 0};
@@ -156,7 +156,7 @@ static uint64_t reused(struct fixture *f)
 	return after.reused_frames - before.reused_frames;
 }
 
-/* A thread whose stack of @n frames behind the leaf has a trail. */
+/* A thread with a trail for its stack of @n frames behind the leaf. */
 static void trail_make(struct fixture *f, size_t n)
 {
 	f->snapshot.thread = THREAD;
@@ -191,7 +191,7 @@ static void test_unknown_thread(void **state)
 	f->snapshot.thread = THREAD;
 	for (unsigned i = 0; i < 10; i++)
 		run(f);
-	/* The trail of one process says nothing of another. */
+	/* The trail of one process has nothing of another. */
 	f->snapshot.space = f->other;
 	assert_int_equal(reused(f), 0);
 	f->snapshot.space = f->space;

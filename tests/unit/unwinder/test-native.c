@@ -44,7 +44,7 @@ static void test_popped(void **state)
 {
 	struct fixture *f = *state;
 
-	/* rbp + 32 is the CFA, rbp is said to be at [rbp], which is below rsp: the register counts.
+	/* rbp + 32 is the CFA, rbp is stated to be at [rbp], which is below rsp: the register counts.
 	 */
 	f->regs[UW_X86_BP] = SP - 8;
 	f->stack[2] = FRAMED + 1;
@@ -57,7 +57,7 @@ static void test_popped(void **state)
 	f->stack[9] = ROOTED + 1;
 	run(f, POPPED);
 	assert_result(f, UW_WHOLE, UW_OK, 3);
-	/* CFA 16, so rbp is said to be at -16: below rsp, not at the end of all addresses. */
+	/* CFA 16, so rbp is stated to be at -16: below rsp, not at the end of all addresses. */
 	f->regs[UW_X86_SP] = 8;
 	f->regs[UW_X86_BP] = (uint64_t)0 - 16;
 	f->stack[0] = FRAMED + 1;

@@ -54,7 +54,7 @@ static void test_unsupported(void **state)
 	py.bytes[0] = 0;
 	assert_int_equal(python_new(&py.memory, PY_BASE, &python), -ENOEXEC);
 	assert_int_equal(python_new(&py.memory, PY_BASE + 2 * PY_BYTES, &python), -ENOEXEC);
-	/* A loop whose registers cannot be known is a Python nevertheless: its names are read. */
+	/* A loop with registers that cannot be known is a Python nevertheless: its names are read. */
 	py_process_init(&py, 12);
 	memset(py.bytes + PY_LOOP_AT, 0x90, PY_LOOP_BYTES);
 	assert_int_equal(python_new(&py.memory, PY_BASE, &python), 0);
@@ -73,14 +73,14 @@ static void test_paths(void **state)
 	assert_int_equal(uw_path_language(""), UW_LANGUAGE_NONE);
 }
 
-struct said {
+struct noted {
 	char name[64], file[64];
 	uint32_t line;
 };
 
 static void note(void *arg, const struct uw_line *line)
 {
-	struct said *s = arg;
+	struct noted *s = arg;
 
 	assert_int_equal(line->kind, FRAME_PYTHON);
 	(void)snprintf(s->name, sizeof(s->name), "%s", line->function);
@@ -93,7 +93,7 @@ static void test_names(void **state)
 	(void)state;
 	for (int minor = 11; minor <= 15; minor++) {
 		struct python *python;
-		struct said said;
+		struct noted noted;
 		uint64_t file, code, wide, wrong;
 
 		py_process_init(&py, minor);
@@ -102,21 +102,21 @@ static void test_names(void **state)
 		wide = py_code(&py, py_string(&py, "ab", true), file, UINT32_MAX);
 		wrong = py_code(&py, file + 8, file, 1);
 		assert_int_equal(python_new(&py.memory, PY_BASE, &python), 0);
-		assert_int_equal(python_lines(python, &py.memory, code, note, &said), 1);
-		assert_string_equal(said.name, "Shape.area");
-		assert_string_equal(said.file, "/x/work.py");
-		assert_int_equal(said.line, 21);
-		assert_int_equal(python_lines(python, &py.memory, wide, note, &said), 1);
-		assert_string_equal(said.name, "\xcd\xa1\xcd\xa2"); /* U+0361, U+0362 */
-		assert_int_equal(said.line, 0);
-		assert_int_equal(python_lines(python, &py.memory, wrong, note, &said), 0);
-		assert_int_equal(python_lines(python, &py.memory, file, note, &said), 0);
-		assert_int_equal(python_lines(python, &py.memory, 8, note, &said), 0);
+		assert_int_equal(python_lines(python, &py.memory, code, note, &noted), 1);
+		assert_string_equal(noted.name, "Shape.area");
+		assert_string_equal(noted.file, "/x/work.py");
+		assert_int_equal(noted.line, 21);
+		assert_int_equal(python_lines(python, &py.memory, wide, note, &noted), 1);
+		assert_string_equal(noted.name, "\xcd\xa1\xcd\xa2"); /* U+0361, U+0362 */
+		assert_int_equal(noted.line, 0);
+		assert_int_equal(python_lines(python, &py.memory, wrong, note, &noted), 0);
+		assert_int_equal(python_lines(python, &py.memory, file, note, &noted), 0);
+		assert_int_equal(python_lines(python, &py.memory, 8, note, &noted), 0);
 		/* Too long a name is cut, controls are replaced. */
 		py_set(&py, file + 16, 1ull << 60, 8);
 		py_set(&py, file + (minor == 11 ? 48 : 40) + 1, '\n', 1);
-		assert_int_equal(python_lines(python, &py.memory, code, note, &said), 1);
-		assert_memory_equal(said.file, "/?/work.py", 10);
+		assert_int_equal(python_lines(python, &py.memory, code, note, &noted), 1);
+		assert_memory_equal(noted.file, "/?/work.py", 10);
 		(void)python_free(python);
 	}
 }
@@ -313,7 +313,7 @@ static void test_reused(void **state)
 
 		put_program(f, &p, minor);
 		py_set(&py, p.f_frame + (minor == 11 ? 32 : 0), p.other, 8);
-		/* The next instruction is in f; who called it is not known. */
+		/* The next instruction is in f; its caller is not known. */
 		run(f, SMALL);
 		EXPECT(f, SMALL, NAMED(p.f), LOOP, CALLED(SMALL + 1), LOOP, CALLED(ROOTED + 1));
 		/* No frame is there any more. */
@@ -333,7 +333,7 @@ static void check_code_reused(struct fixture *f, bool together)
 	for (int minor = 11; minor <= 15; minor++) {
 		struct python *python;
 		struct program p;
-		struct said said;
+		struct noted noted;
 		uint64_t before, now, name;
 
 		put_program(f, &p, minor);
@@ -342,9 +342,9 @@ static void check_code_reused(struct fixture *f, bool together)
 		run(f, SMALL);
 		before = f->frames[1];
 		assert_int_equal(before, NAMED(p.f));
-		assert_int_equal(python_lines(python, &py.memory, uw_frame_pc(before), note, &said),
-				 1);
-		assert_string_equal(said.name, "f");
+		assert_int_equal(
+			python_lines(python, &py.memory, uw_frame_pc(before), note, &noted), 1);
+		assert_string_equal(noted.name, "f");
 		/* Its name is where the other one was. */
 		name = py_word(&py, p.f + 128);
 		py_set(&py, name + 24, 77, 8);
@@ -354,11 +354,11 @@ static void check_code_reused(struct fixture *f, bool together)
 		now = f->frames[1];
 		assert_int_not_equal(now & ~UW_FRAME_GUESSED, before);
 		assert_int_equal(now, NAMED(p.f));
-		assert_int_equal(python_lines(python, &py.memory, uw_frame_pc(now), note, &said),
+		assert_int_equal(python_lines(python, &py.memory, uw_frame_pc(now), note, &noted),
 				 1);
-		assert_string_equal(said.name, "h");
-		assert_int_equal(python_lines(python, &py.memory, uw_frame_pc(before), note, &said),
-				 0);
+		assert_string_equal(noted.name, "h");
+		assert_int_equal(
+			python_lines(python, &py.memory, uw_frame_pc(before), note, &noted), 0);
 		/* A sample of an earlier time comes later: a third function is seen in time. */
 		f->snapshot.time -= NSEC_PER_SEC / 100;
 		run(f, SMALL);

@@ -152,7 +152,7 @@ static inline uint64_t v8_word(const struct sc_process *p, uint64_t object, size
 	return word;
 }
 
-/* A JSFunction of it, whose code is at [@code, @code + @len). */
+/* A JSFunction of it, with its code at [@code, @code + @len). */
 static inline uint64_t v8_js_function(struct sc_process *p, uint64_t shared, uint64_t code,
 				      uint32_t len)
 {

@@ -26,7 +26,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void say(enum control_type type)
+static void send_type(enum control_type type)
 {
 	assert_int_equal(control_queue(&f.client, type, NULL, 0), 0);
 	assert_true(control_send(&f.client) >= 0);
@@ -74,7 +74,7 @@ static void test_whole(void **state)
 	(void)state;
 	begin(&q);
 	run_ms(100);
-	say(CONTROL_STOP);
+	send_type(CONTROL_STOP);
 	while ((type = control_fixture_hear(&f, &text, &len)) == CONTROL_NOTE)
 		;
 	assert_int_equal(type, CONTROL_DONE);
@@ -105,7 +105,7 @@ static void asks_renewal(size_t *from, bool *ret_any, bool *ret_begins)
 	struct cursor c;
 
 	*ret_any = *ret_begins = false;
-	say(CONTROL_RENEW);
+	send_type(CONTROL_RENEW);
 	while ((type = control_fixture_hear(&f, &text, &len)) == CONTROL_NOTE)
 		;
 	assert_int_equal(type, CONTROL_RENEWED);
@@ -145,7 +145,7 @@ static void test_renew(void **state)
 	}
 	/* The second one before the answer to the first. */
 	assert_int_equal(control_queue(&f.client, CONTROL_RENEW, NULL, 0), 0);
-	say(CONTROL_RENEW);
+	send_type(CONTROL_RENEW);
 	expect_end();
 	assert_int_equal(counts().refused, 1);
 }
@@ -161,7 +161,7 @@ static void test_renew_early(void **state)
 	(void)state;
 	begin(&q);
 	f.control->clients->renew_from = UINT64_MAX;
-	say(CONTROL_RENEW);
+	send_type(CONTROL_RENEW);
 	while (!f.control->clients->renews)
 		assert_int_equal(loop_run_once(&f.loop, 5), 0);
 	run_ms(300);
@@ -236,14 +236,14 @@ static void test_renew_unread(void **state)
 	assert_int_equal(setsockopt(c->stream.fd, SOL_SOCKET, SO_SNDBUF, &least, sizeof(least)), 0);
 	for (int i = 0; i < 200 && !control_waiting(&c->stream); i++) {
 		c->renew_from = 0;
-		say(CONTROL_RENEW);
+		send_type(CONTROL_RENEW);
 		do {
 			assert_int_equal(loop_run_once(&f.loop, 5), 0);
 		} while (c->renews);
 	}
 	waiting = control_waiting(&c->stream);
 	assert_true(waiting > 0);
-	say(CONTROL_RENEW);
+	send_type(CONTROL_RENEW);
 	run_ms(300);
 	c->renew_from = 0;
 	run_ms(300);
@@ -264,7 +264,7 @@ static void test_out_of_turn(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
 		control_fixture_connect(&f, geteuid());
-		say(types[i]);
+		send_type(types[i]);
 		expect_end();
 		assert_int_equal(counts().refused, i + 1);
 	}

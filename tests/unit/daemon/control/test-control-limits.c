@@ -405,7 +405,7 @@ static void test_descriptors(void **state)
 	assert_int_equal(events_of(0, &q, NULL), each);
 }
 
-/* A user who may record their own processes gets events of these, whatever is asked for, and none of a CPU:
+/* A user that may record their own processes gets events of these, whatever is asked for, and none of a CPU:
  * where the descriptors do not suffice the request is denied. */
 static void test_own_events(void **state)
 {

@@ -129,7 +129,7 @@ static void test_confined(void **state)
 	all.has_machine = all.machine = true;
 	for (int i = 0; i < 3; i++) {
 		connect_confined();
-		/* The last is a command whose process is not confined as the requester is. */
+		/* The last is a command with a process that is not confined as the requester is. */
 		q.has_command = q.command = i == 2;
 		control_fixture_ask(&f, i == 1 ? &all : &q);
 		control_fixture_expect(

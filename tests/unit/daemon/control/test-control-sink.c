@@ -1,5 +1,5 @@
 /* test-control-sink.c - a client that does not read: what waits is bounded, what is lost is counted,
- * and what comes behind it says so and can be read.  Packets are built by hand. */
+ * and what comes behind it is marked and can be read.  Packets are built by hand. */
 #include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>

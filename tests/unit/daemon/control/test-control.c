@@ -43,7 +43,7 @@ static void test_kept_connections(void **state)
 			(void)n_clients();
 	}
 	assert_int_equal(n_clients(), FOR_ALL);
-	/* Of a user who has his share, and of one who has nothing. */
+	/* Of a user with a full share, and of one without any. */
 	control_fixture_connect(&f, ALICE);
 	assert_int_equal(n_clients(), FOR_ALL);
 	control_fixture_connect(&f, ALICE + 1000);

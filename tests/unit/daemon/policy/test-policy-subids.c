@@ -1,4 +1,4 @@
-/* test-policy-subids.c - whose limits a user's cost counts in: ranges of /etc/subuid, well made and not. */
+/* test-policy-subids.c - the limits that a user's cost counts in: ranges of /etc/subuid, well made and not. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* test-policy.c - who may record what: by user, by group, own processes only; and which events. */
+/* test-policy.c - permissions to record: by user, by group, own processes only; and which events. */
 #include <errno.h>
 #include <grp.h>
 #include <stdlib.h>
@@ -329,7 +329,7 @@ static void test_traced(void **state)
 	struct policy_traced p;
 
 	(void)state;
-	/* Nothing is said: as the daemon's user could by themselves, or no user. */
+	/* No setting: as the daemon's user could by themselves, or no user. */
 	p = traced(NULL, NULL, false, false);
 	assert_true(p.everyone && p.kernel);
 	p = traced(NULL, NULL, false, true);
@@ -353,7 +353,7 @@ static void test_traced(void **state)
 	}
 }
 
-/* Who may run the tracing service: no user is trusted that is not named, the default name included. */
+/* The users that may run the tracing service: no user is trusted that is not named, the default name included. */
 static void test_services(void **state)
 {
 	struct settings s = settings_default;
@@ -541,7 +541,7 @@ static void test_shows_real(void **state)
 	assert_false(shown(&user, nothing));
 }
 
-/* A process that has gone, or whose status is nothing like one. */
+/* A process that has gone, or with a status that is none. */
 static void test_owns_fake(void **state)
 {
 	char root[] = "/tmp/perfwind-policy-XXXXXX", path[128], dir[128];

@@ -43,7 +43,7 @@ static void test_file(void **state)
 			 0);
 	assert_string_equal(s.traced_users, "*");
 	assert_true(s.traced_kernel);
-	/* Says nothing of what the service may see. */
+	/* Has no setting for what the service may see. */
 	s.traced_set = false;
 	assert_int_equal(settings_parse("x",
 					"traced-service-users = perfetto 990\ntraced-rate = 5000\n"
@@ -178,7 +178,7 @@ static void test_shipped(void **state)
 		assert_int_equal(settings_parse("x", line + 1, &s, error, sizeof(error)), 0);
 		n++;
 	}
-	s.traced_set = false; /* said, but as it is */
+	s.traced_set = false; /* set, but as it is */
 	assert_memory_equal(&s, &settings_default, sizeof(s));
 	assert_int_equal(n, 29);
 }

@@ -1,5 +1,5 @@
 /* fake-service.h - the service's end of a producer's connection, by hand, in the same thread; and a
- * producer whose events are written down as text. */
+ * producer with events that are written down as text. */
 #pragma once
 
 #include <stdarg.h>

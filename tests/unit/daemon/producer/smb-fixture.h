@@ -41,7 +41,7 @@ static inline void fill(uint8_t *to, size_t len, uint32_t id, uint32_t n)
 		to[i] = (uint8_t)hash_u64((uint64_t)id << 48 | (uint64_t)n << 24 | i >> 3);
 }
 
-/* @n starts from 0 for each writer; returns what the write says. */
+/* @n starts from 0 for each writer; returns the write's result. */
 static inline int put(struct smb_writer *w, uint32_t n, size_t len)
 {
 	_cleanup_(freep) uint8_t *packet = malloc(len + 1);

@@ -42,7 +42,7 @@ struct service {
 	struct service_packet *packets;
 	size_t n_packets;
 	unsigned violations, forgotten;
-	size_t open_ends; /* packets whose end is not there */
+	size_t open_ends; /* packets without their end */
 };
 
 static inline uint32_t service_chunks(uint32_t word)

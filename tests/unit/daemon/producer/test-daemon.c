@@ -50,7 +50,7 @@ static void test_begin(struct test *t, const char *name)
 	assert_string_equal(t->s.events, "serving; ");
 }
 
-/* One page, whose chunks the service frees when the test says so. */
+/* One page; the service frees its chunks when the test demands it. */
 static void give_memory(struct test *t)
 {
 	static const char body[] = "\x08\x01\x10\x01\x1a\x04\x1a\x02\x08\x04";
@@ -213,13 +213,13 @@ static void test_flush_unknown(void **state)
 	SETUP(&t, 1, COUNTING); /* not started */
 	COMMAND(&t.s, t.command, "\x2a\x04\x08\x01\x10\x03");
 	EXPECT_FLUSHED(&t, "\x03");
-	COMMAND(&t.s, t.command, "\x3a\x02\x08\x01"); /* clear: nothing to say */
+	COMMAND(&t.s, t.command, "\x3a\x02\x08\x01"); /* clear: nothing to report */
 	expect_quiet(&t.s);
 	test_end(&t);
 }
 
-/* Flushes of instance 1, whose packets take a chunk each, until one finds none: its number.  The
- * call whose answer it waits for in *ret_commit. */
+/* Flushes of instance 1 with packets that take a chunk each, until one finds none: its number.  The
+ * call for the answer to which it waits in *ret_commit. */
 static uint8_t fill_memory(struct test *t, uint64_t *ret_commit)
 {
 	for (uint8_t request = 1;; request++) {

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "tests/unit/daemon/producer/frame-pair.h"
 
-/* A frame whose IPCFrame is @len bytes of @fill. */
+/* A frame with an IPCFrame of @len bytes of @fill. */
 static size_t make_frame(uint8_t *to, size_t len, uint8_t fill)
 {
 	uint32_t head = (uint32_t)len;
@@ -401,7 +401,7 @@ static void test_unpack(void **state)
 	assert_false(UNPACKS("\x32\x05\x08\x01")); /* beyond the end */
 	assert_false(UNPACKS("\x32\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"));
 	assert_false(UNPACKS("\x13"));		   /* a group */
-	assert_false(UNPACKS("\x16\x00"));	   /* no such wire type */
+	assert_false(UNPACKS("\x16\x00"));	   /* not a wire type */
 	assert_false(UNPACKS("\x00\x01"));	   /* field 0 */
 	assert_false(UNPACKS("\x32\x02\x32\x05")); /* damage below */
 	/* One message over and over would be merged each time. */

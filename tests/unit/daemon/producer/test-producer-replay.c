@@ -1,6 +1,6 @@
 /* test-producer-replay.c - the bytes of a session between a stock producer and a stock service
- * (tests/data/ipc-session.txt) against our client: it must understand all that the service said,
- * and where it says the same as the stock producer, say it in the same bytes but for the request
+ * (tests/data/ipc-session.txt) against our client: it must understand all that the service sent,
+ * and where it sends the same as the stock producer, send it in the same bytes but for the request
  * id. */
 #include "base/error.h"
 #include "tests/unit/daemon/producer/fake-service.h"
@@ -130,11 +130,11 @@ static void expect_stock_bytes(struct service *s)
 	if (i == n_lines) {
 		for (i = 0; i < len; i++)
 			print_error("%02x", data[i]);
-		fail_msg(" was never said by the stock producer");
+		fail_msg(" was never sent by the stock producer");
 	}
 }
 
-static void test_producer_says_the_same(void **state)
+static void test_producer_sends_the_same(void **state)
 {
 	struct service s;
 	Pb__IPCFrame *initialize;
@@ -173,7 +173,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_service_is_understood),
 		cmocka_unit_test(test_in_single_bytes),
-		cmocka_unit_test(test_producer_says_the_same),
+		cmocka_unit_test(test_producer_sends_the_same),
 	};
 
 	log_level = LOG_LEVEL_QUIET;

@@ -338,7 +338,7 @@ static void test_oversized(void **state)
 	service_deinit(&s);
 }
 
-/* It does not read: what we say waits, up to a limit, and nothing blocks. */
+/* It does not read: what we send waits, up to a limit, and nothing blocks. */
 static void test_stops_reading(void **state)
 {
 	_cleanup_(freep) struct smb_move *chunks = calloc(50000, sizeof(*chunks));

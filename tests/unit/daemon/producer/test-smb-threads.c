@@ -119,7 +119,7 @@ static void test_one_chunk_pages(void **state)
 	run(4096, 16, 1);
 }
 
-/* Fourteen chunks whose states lie in one word. */
+/* Fourteen chunks with their states in one word. */
 static void test_shared_words(void **state)
 {
 	(void)state;

@@ -71,7 +71,7 @@ static void test_file_in_pipe(void **state)
 	buffer_deinit(&b);
 }
 
-/* Cut at every byte: what was whole before the cut comes, the rest is said to be missing. */
+/* Cut at every byte: what was whole before the cut comes, the rest is reported as missing. */
 static void test_cut(void **state)
 {
 	const size_t comm = 8 + 48, sample = 8 + 48;
@@ -105,7 +105,7 @@ static void test_cut(void **state)
 	buffer_deinit(&b);
 }
 
-/* The data section says how much there is: what is missing of it is counted. */
+/* The data section states how much there is: what is missing of it is counted. */
 static void test_cut_file(void **state)
 {
 	_cleanup_(perfdata_freep) struct perfdata *pd = NULL;

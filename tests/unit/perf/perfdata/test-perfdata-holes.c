@@ -14,7 +14,7 @@ enum {
 	SMALLEST = 4096, /* a hole of so many bytes: the begin of a record is read at once */
 };
 
-/* identifier ip pid/tid time cpu period, size bytes[size] dyn_size, data_src.  @size is what the record says. */
+/* identifier ip pid/tid time cpu period, size bytes[size] dyn_size, data_src.  @size is what the record states. */
 static void put_copy(struct buffer *b, uint64_t time, uint64_t size, uint64_t room, uint64_t used)
 {
 	static uint8_t body[UINT16_MAX];
@@ -183,7 +183,7 @@ static void test_none(void **state)
 	buffer_deinit(&data);
 }
 
-/* Copies that say what cannot be: each record is read whole, and the records behind it are found. */
+/* Copies that state what cannot be: each record is read whole, and the records behind it are found. */
 static void test_damaged(void **state)
 {
 	static const struct {

@@ -181,7 +181,7 @@ static void test_blocks(void **state)
 	buffer_deinit(&b);
 }
 
-/* A file whose rounds never end: what waits is bounded, and what is out of order for it counted. */
+/* A file with rounds that never end: what waits is bounded, and what is out of order for it counted. */
 static void test_bounded(void **state)
 {
 	enum { N = 40000, HOLD = 1 << 20 };

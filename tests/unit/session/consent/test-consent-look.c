@@ -1,4 +1,4 @@
-/* test-consent-look.c - who may be asked: a fake /proc for every reason not to, and the signal as
+/* test-consent-look.c - the processes that may be asked: a fake /proc for every reason not to, and the signal as
  * its receiver sees it. */
 #include <errno.h>
 #include <fcntl.h>

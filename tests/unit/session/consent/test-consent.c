@@ -286,14 +286,14 @@ static void test_given(void **state)
 	ask_in_the_end(&a.request);
 	run_until(&a.n, 2);
 	close(a.maps);
-	do /* it counts when all is said and done */
+	do /* it counts when all is done */
 		consent_counts(consent, counts);
 	while (counts[HOOK_GOOD] < 2);
 	assert_int_equal(counts[HOOK_GOOD], 2);
 	end(&t);
 }
 
-/* Two who ask for one process: one signal, descriptors for both. */
+/* Two clients that ask for one process: one signal, descriptors for both. */
 static void test_shared(void **state)
 {
 	struct target t;

@@ -138,7 +138,7 @@ static void test_files(void **state)
 	close(go[1]);
 }
 
-/* One that hangs: what is said piles up, then is refused; its end does not wait for it. */
+/* One that hangs: what is sent piles up, then is refused; its end does not wait for it. */
 static void test_hangs(void **state)
 {
 	uint64_t past[HOOK_VERDICTS] = {0};

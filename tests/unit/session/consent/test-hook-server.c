@@ -134,7 +134,7 @@ static void both(int maps, int mem)
 	send_message(reach(), "p", 1, fds, 2);
 }
 
-/* Runs @send when it is let go, says so, and stays until it is killed. */
+/* Runs @send when it is let go, reports it, and stays until it is killed. */
 static void peer_start(struct peer *p, void (*send)(void))
 {
 	int go[2], done[2];
@@ -681,7 +681,7 @@ static void connect_as_other(void)
 	(void)reach();
 }
 
-/* @n peers that say nothing, each asked. */
+/* @n peers that send nothing, each asked. */
 static void crowd_start(struct peer *peers, int n, void (*send)(void))
 {
 	for (int i = 0; i < n; i++) {
@@ -730,7 +730,7 @@ static void test_many_of_one(void **state)
 }
 
 /* More than there is room for: of the process that has most the oldest goes, not the oldest of all; and
- * who sends is heard. */
+ * a peer that sends is heard. */
 static void test_most_first(void **state)
 {
 	enum { CROWD = HOOK_CONNECTIONS / HOOK_CONNECTIONS_OF_ONE };

@@ -1,5 +1,5 @@
 /* test-loader-pool.c - loader-pool.h with helpers that sleep over their requests; the time is
- * the test's own.  Helpers are real: the test waits until one sleeps, then says how late it is. */
+ * the test's own.  Helpers are real: the test waits until one sleeps, then states how late it is. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

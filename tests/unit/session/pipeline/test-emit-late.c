@@ -1,4 +1,4 @@
-/* test-emit-late.c - names that come after their frames: of a module whose symbols were dropped;
+/* test-emit-late.c - names that come after their frames: of a module with symbols that were dropped;
  * what is remembered of modules is bounded. */
 #include <sys/stat.h>
 #include <sys/sysmacros.h>

@@ -1,4 +1,4 @@
-/* test-emit.c - what the trace says of processes and threads before each sample: incarnations of one pid
+/* test-emit.c - what the trace contains of processes and threads before each sample: incarnations of one pid
  * that take turns, renames, samples that had to wait. */
 #include <time.h>
 
@@ -275,7 +275,7 @@ static void named_again(void **state)
 	fixture_deinit(&f);
 }
 
-/* No kernel writes such a frame, but a file may: it is one like any other, and no free place of a cache. */
+/* No kernel writes this frame, but a file may: it is one like any other, and no free place of a cache. */
 static void kernel_address_of_0(void **state)
 {
 	struct outcome *o = calloc(1, sizeof(*o) + sizeof(o->frames[0]));

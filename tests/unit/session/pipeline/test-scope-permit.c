@@ -5,7 +5,7 @@
 
 static int n_judged;
 static bool good_is_good;
-static uint32_t good; /* there is such a process */
+static uint32_t good; /* the process exists */
 
 static bool allowed(void *arg, uint32_t pid)
 {
@@ -123,7 +123,7 @@ static void test_consented(void **state)
 	assert_int_equal(n_judged, 2);
 }
 
-/* The filter comes first: a process that is not wanted is out of scope, and a process whose command line is not known
+/* The filter comes first: a process that is not wanted is out of scope, and a process with an unknown command line
  * yet is not opened meanwhile. */
 static void test_with_filter(void **state)
 {

@@ -5,7 +5,7 @@
 
 static int n_asked;
 
-/* Wants pid 7, and who is called "good". */
+/* Wants pid 7, and processes of the name "good". */
 static bool wanted(void *arg, uint32_t pid, const char *cmdline, size_t len)
 {
 	n_asked++;

@@ -105,7 +105,7 @@ static void test_module_timeout(void **state)
 	(void)uw_space_unref(o->info.space);
 }
 
-/* Only the samples of the process whose mappings came go on; the others run into their deadline. */
+/* Only the samples of the process with mappings that came go on; the others run into their deadline. */
 static void test_wait_for_mappings(void **state)
 {
 	struct fixture *f = *state;

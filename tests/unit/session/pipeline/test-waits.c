@@ -366,7 +366,7 @@ static void test_no_stacks(void **state)
 	fixture_free(f);
 }
 
-/* A second event that samples the same switch, and a stack whose switch was never recorded. */
+/* A second event that samples the same switch, and a stack without a recorded switch. */
 static void test_doubles(void **state)
 {
 	struct fixture *f = fixture_new(false, true, false);
@@ -416,7 +416,7 @@ static void test_lost(void **state)
 	out(f, 9, 1010, false);
 	assert_int_equal(waits_exit(f->waits, 9, 1100 * (uint64_t)MS), 0);
 	assert_int_equal(sum(f, 9), 100 * MS);
-	/* ... and one whose end was lost, when its number is used again */
+	/* ... and one with an end that was lost, when its number is used again */
 	assert_int_equal(waits_fork(f->waits, f->process, 10, 1000 * (uint64_t)MS), 0);
 	in(f, 10, 1000, 0);
 	assert_int_equal(waits_fork(f->waits, f->process, 10, 1200 * (uint64_t)MS), 0);
