@@ -80,11 +80,6 @@ void ask_run_stop(struct ask_run *run)
 	ask_stop(run->ask);
 }
 
-void ask_run_trigger(struct ask_run *run, uint32_t uid, const char *name)
-{
-	ask_trigger(run->ask, uid, name);
-}
-
 static void triggered(void *arg, int verdict)
 {
 	struct ask_run *run = arg;

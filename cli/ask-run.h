@@ -28,7 +28,7 @@ struct ask_run {
 	/* private */
 	struct loop loop;
 	struct loop_timer end, next;
-	struct ask *ask;
+	struct ask *ask; /* for ask_summary(), ask_event(), ask_trigger() */
 	bool started, ended;
 	bool not_run;  /* the command could not be run: nothing was recorded */
 	int failed;    /* result of shown(), logged by it */
@@ -52,6 +52,4 @@ int ask_run_refused(const struct ask_run *run, const char *lacks, bool kernel);
 int ask_run(struct ask_run *run);
 /* Ends the recording and the command.  Valid between ask_run_open() and ask_run_deinit(). */
 void ask_run_stop(struct ask_run *run);
-/* A trigger or start of the trace session.  Valid as ask_run_stop(). */
-void ask_run_trigger(struct ask_run *run, uint32_t uid, const char *name);
 void ask_run_deinit(struct ask_run *run);

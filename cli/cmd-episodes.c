@@ -37,39 +37,6 @@ int episode_folder_find(const char *wanted, char to[PATH_MAX])
 	return fail(-EINVAL);
 }
 
-static int check_own(const char *folder)
-{
-	struct stat st;
-	int r = stat(folder, &st) < 0 ? -errno : 0;
-
-	if (r >= 0 && !watch_is_own(&st))
-		r = -EPERM;
-	if (r < 0)
-		log_error("%s: %s", folder,
-			  r == -EPERM ? "another user can write this folder" : strerror(-r));
-	return r < 0 ? trace(r) : 0;
-}
-
-int episode_folder_make(const char *wanted, char to[PATH_MAX])
-{
-	int r = episode_folder_find(wanted, to);
-
-	if (r < 0)
-		return trace(r);
-	for (char *slash = to + 1;; slash++) {
-		slash = strchr(slash, '/');
-		if (slash)
-			*slash = 0;
-		r = mkdir(to, 0700) < 0 && errno != EEXIST ? -errno : 0;
-		if (r < 0)
-			log_error("%s: %s", to, strerror(-r));
-		if (slash)
-			*slash = '/';
-		if (r < 0 || !slash)
-			return r < 0 ? trace(r) : check_own(to);
-	}
-}
-
 /* ---- the command ---- */
 
 struct episodes_args {

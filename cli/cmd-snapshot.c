@@ -1,6 +1,7 @@
 /* cmd-snapshot.c - `perfwind snapshot`: a running flight recorder writes what it holds.  Thread: main.
  *
- *   /proc/net/unix: the listener at @perfwind-recorder-PID ─► checked ─► FILE opened ─► request ─► answer ─► --exec */
+ *   /proc/net/unix: the listener at @perfwind-recorder-PID ─► checked ─► FILE opened ─► request ─► answer ─► --exec
+ *   --daemon: the daemon's recorder, over its control socket. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -10,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/ask-snapshot.h"
+#include "cli/ask.h"
 #include "cli/command.h"
 #include "cli/common-options.h"
 #include "cli/duration.h"
@@ -18,6 +19,7 @@
 #include "cli/spawn.h"
 #include "base/error.h"
 #include "base/fd-message.h"
+#include "daemon/control/control-protocol.h"
 #include "profile/profile-text.h"
 #include "trace/sink.h"
 
@@ -27,6 +29,7 @@ enum {
 		2000, /* all connections together: a listener that does not accept has taken the name */
 	NET_UNIX_MAX = 16 << 20,
 	RECORDERS_NAMED = 8,
+	DAEMON_PIECE = 256 << 10,
 };
 
 struct snapshot_command {
@@ -41,26 +44,23 @@ struct recorders {
 	uint32_t pids[RECORDERS_NAMED];
 };
 
-static int set_last(void *to, const char *value)
+static int set_time(uint64_t *to, const char *option, const char *value)
 {
-	struct snapshot_command *command = to;
-
-	if (duration_parse(value, "s", &command->last_ns) == 0)
+	if (duration_parse(value, "s", to) == 0)
 		return 0;
-	log_error("snapshot: --last %.64s: it is a time like 30s (units: " DURATION_UNITS ")",
+	log_error("snapshot: --%s %.64s: it is a time like 30s (units: " DURATION_UNITS ")", option,
 		  value);
 	return -EINVAL;
 }
 
+static int set_last(void *to, const char *value)
+{
+	return set_time(&((struct snapshot_command *)to)->last_ns, "last", value);
+}
+
 static int set_arm(void *to, const char *value)
 {
-	struct snapshot_command *command = to;
-
-	if (duration_parse(value, "s", &command->arm_ns) == 0)
-		return 0;
-	log_error("snapshot: --arm %.64s: it is a time like 30s (units: " DURATION_UNITS ")",
-		  value);
-	return -EINVAL;
+	return set_time(&((struct snapshot_command *)to)->arm_ns, "arm", value);
 }
 
 #define AT(member) .offset = offsetof(struct snapshot_command, member)
@@ -387,10 +387,145 @@ static int take_snapshot(struct snapshot_command *command)
 	return uses_file(command) ? hand_over(command, &answer, owner) : 0;
 }
 
+/* ---- of the daemon: the answer and the packets come over two sockets, in either order ---- */
+
+/* What the daemon has answered. */
+struct daemon_answer {
+	uint64_t samples, bytes;
+	char why[512]; /* of a failure, a line */
+};
+
+struct asked {
+	struct control_stream stream;
+	int received, packets; /* received: comes with ACCEPTED */
+	bool answered, over;   /* over: all packets were read */
+	struct daemon_answer *result;
+	uint8_t piece[DAEMON_PIECE];
+};
+
+static int end_with(struct asked *a, int error, const void *why, size_t len)
+{
+	(void)snprintf(a->result->why, sizeof(a->result->why), "%.*s", (int)min_u64(len, 500),
+		       (const char *)why);
+	return error;
+}
+
+static int end_as(struct asked *a, int error, const char *why)
+{
+	return end_with(a, error, why, strlen(why));
+}
+
+static int take_message(struct asked *a, uint32_t type, const uint8_t *data, size_t len)
+{
+	struct control_snapped snapped;
+
+	switch (type) {
+	case CONTROL_ACCEPTED:
+		a->packets = take_fd(a->received);
+		return a->packets < 0 ? end_as(a, -EBADMSG, "the daemon's answer is not understood")
+				      : 0;
+	case CONTROL_DENIED:
+		return end_with(a, -EPERM, data, len);
+	case CONTROL_SNAPPED:
+		if (len != sizeof(snapped))
+			return end_as(a, -EBADMSG, "the daemon is of another version");
+		memcpy(&snapped, data, sizeof(snapped));
+		a->answered = true;
+		a->result->samples = snapped.samples;
+		a->result->bytes = snapped.bytes;
+		return snapped.error < 0 ? end_as(a, snapped.error, strerror(-snapped.error)) : 0;
+	default:
+		return 0; /* of a later version */
+	}
+}
+
+static int take_messages(struct asked *a)
+{
+	const uint8_t *data;
+	uint32_t type;
+	size_t len;
+	int r = control_receive_with(&a->stream, &a->received);
+
+	if (r == CONTROL_CLOSED && !a->answered)
+		return end_as(a, -EPIPE,
+			      "the daemon closed the connection without an answer: is it of "
+			      "another version?");
+	while (r == 0) {
+		r = control_next(&a->stream, &type, &data, &len);
+		if (r == 0)
+			r = take_message(a, type, data, len);
+	}
+	return r < 0 ? r : 0;
+}
+
+static int take_packets(struct asked *a, struct sink *file)
+{
+	ssize_t n = recv(a->packets, a->piece, sizeof(a->piece), MSG_DONTWAIT);
+	int r;
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	a->over = n <= 0;
+	r = n > 0 ? write_all(sink_fd(file), a->piece, (size_t)n) : 0;
+	return r < 0 ? end_as(a, r, strerror(-r)) : 0;
+}
+
+static int exchange(struct asked *a, struct sink *file)
+{
+	int r = 0;
+
+	while (r >= 0 && !(a->answered && a->over)) {
+		struct pollfd fds[] = {{.fd = a->answered ? -1 : a->stream.fd, .events = POLLIN},
+				       {.fd = a->over ? -1 : a->packets, .events = POLLIN}};
+
+		r = poll(fds, ARRAY_SIZE(fds), ANSWER_MS);
+		if (r == 0)
+			r = end_as(a, -ETIMEDOUT, "the daemon does not answer");
+		else if (r < 0)
+			r = errno == EINTR ? 0 : end_as(a, -errno, strerror(errno));
+		if (r > 0 && fds[1].revents)
+			r = take_packets(a, file);
+		if (r >= 0 && fds[0].revents)
+			r = take_messages(a);
+	}
+	return r < 0 ? trace(r) : 0;
+}
+
+/* Asks at @socket and writes to @file until all is there.  < 0: ret->why is set. */
+static int ask_daemon(const char *socket, uint64_t last_ns, struct sink *file,
+		      struct daemon_answer *ret)
+{
+	struct asked *a = calloc(1, sizeof(*a));
+	int fd = -1, r;
+
+	*ret = (struct daemon_answer){0};
+	if (!a) {
+		(void)snprintf(ret->why, sizeof(ret->why), "%s", strerror(ENOMEM));
+		return fail(-ENOMEM);
+	}
+	a->result = ret;
+	a->received = a->packets = -1;
+	r = ask_connect(socket, &fd);
+	control_stream_init(&a->stream, fd, CONTROL_REPLY_MAX);
+	if (r >= 0)
+		r = control_queue(&a->stream, CONTROL_SNAPSHOT, &last_ns, sizeof(last_ns));
+	if (r >= 0)
+		r = control_send(&a->stream);
+	if (r < 0)
+		r = end_as(a, r, strerror(-r));
+	else
+		r = exchange(a, file);
+	control_stream_deinit(&a->stream);
+	(void)fd_close(a->received);
+	(void)fd_close(a->packets);
+	free(a);
+	return r < 0 ? trace(r) : 0;
+}
+
 static int take_of_daemon(struct snapshot_command *command)
 {
 	const char *socket = command->socket ? command->socket : CONTROL_SOCKET;
-	struct ask_snapshot result;
+	struct daemon_answer result;
 	struct sink *file;
 	char samples[32], size[32];
 	int r;
@@ -402,7 +537,7 @@ static int take_of_daemon(struct snapshot_command *command)
 		log_error("snapshot: %s: %s", command->output, strerror(-r));
 		return 1;
 	}
-	r = ask_snapshot(socket, command->last_ns, file, &result);
+	r = ask_daemon(socket, command->last_ns, file, &result);
 	file = sink_free(file);
 	if (r < 0) {
 		log_error("snapshot of the daemon at %s: %s", socket, result.why);

@@ -264,9 +264,11 @@ static void on_snapshot(void *arg, const char *name, const struct trace_clone_re
 }
 
 /* To the daemon, which answers later. */
-static int pass_trigger(void *asked, const char *name, uint32_t uid)
+static int pass_trigger(void *arg, const char *name, uint32_t uid)
 {
-	ask_run_trigger(asked, uid, name);
+	const struct ask_run *asked = arg;
+
+	ask_trigger(asked->ask, uid, name);
 	return TRIGGER_LATER;
 }
 

@@ -554,6 +554,41 @@ static int run_loop(struct watcher *w)
 	return r < 0 ? trace(r) : 0;
 }
 
+static int check_own(const char *folder)
+{
+	struct stat st;
+	int r = stat(folder, &st) < 0 ? -errno : 0;
+
+	if (r >= 0 && !watch_is_own(&st))
+		r = -EPERM;
+	if (r < 0)
+		log_error("%s: %s", folder,
+			  r == -EPERM ? "another user can write this folder" : strerror(-r));
+	return r < 0 ? trace(r) : 0;
+}
+
+/* The folder of the episodes is made, with mode 0700, and the folders above it that are missing.  -EPERM: another user can write
+ * it. */
+static int make_folder(const char *wanted, char to[PATH_MAX])
+{
+	int r = episode_folder_find(wanted, to);
+
+	if (r < 0)
+		return trace(r);
+	for (char *slash = to + 1;; slash++) {
+		slash = strchr(slash, '/');
+		if (slash)
+			*slash = 0;
+		r = mkdir(to, 0700) < 0 && errno != EEXIST ? -errno : 0;
+		if (r < 0)
+			log_error("%s: %s", to, strerror(-r));
+		if (slash)
+			*slash = '/';
+		if (r < 0 || !slash)
+			return r < 0 ? trace(r) : check_own(to);
+	}
+}
+
 static int prepare(struct watcher *w)
 {
 	struct watch_rules rules;
@@ -574,7 +609,7 @@ static int prepare(struct watcher *w)
 		return trace(r);
 	}
 	folder = w->folder_option ? w->folder_option : w->rules.folder;
-	r = episode_folder_make(*folder ? folder : NULL, w->folder);
+	r = make_folder(*folder ? folder : NULL, w->folder);
 	if (r >= 0 && snprintf(w->file, sizeof(w->file), "%s/.recorder-%d.pftrace", w->folder,
 			       (int)getpid()) >= PATH_MAX)
 		r = fail(-ENAMETOOLONG);

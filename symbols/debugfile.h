@@ -1,4 +1,4 @@
-/* debugfile.h - the separate file with an image's debug information.  Private to unwinder/. Thread:
+/* debugfile.h - the separate file with an image's debug information.  Private to symbols/. Thread:
  * loader. */
 #pragma once
 
