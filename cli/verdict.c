@@ -93,6 +93,23 @@ static void print_stacks(const struct account *a, FILE *out)
 	fprintf(out, "\n");
 }
 
+static void print_script(const struct account *a, FILE *out)
+{
+	char n[32];
+
+	if (a->lacks_functions)
+		fprintf(out,
+			"  script   %s (%.2f %%) lack functions between others: an interpreter's "
+			"frames "
+			"had changed before they were read%s\n",
+			text_count(a->lacks_functions, n),
+			text_percent(a->lacks_functions, a->emitted),
+			LATE_SHARE * (double)a->emitted < (double)a->lacks_functions
+				? " (hint: with BPF they are copied at the sample; see `perfwind "
+				  "doctor`)"
+				: "");
+}
+
 static void print_late(const struct account *a, FILE *out)
 {
 	uint64_t late = a->skipped[SKIP_MAPS_TIMEOUT] + a->skipped[SKIP_MODULE_TIMEOUT] +
@@ -289,6 +306,7 @@ void verdict_print(const struct verdict *v, FILE *out)
 		print_stacks(a, out);
 	else
 		print_none(v, out);
+	print_script(a, out);
 	print_losses(s, out);
 	if (v->more)
 		v->print_more(v->more, false, out);
@@ -372,8 +390,10 @@ void verdict_print_json(const struct verdict *v, FILE *out)
 	json_string(out, v->file);
 	fprintf(out, ",\"bytes\":%lu,\"duration_s\":%.3f,\"samples\":%lu,\"complete\":%s,",
 		s->bytes, s->duration_s, a->emitted - v->unwritten, v->complete ? "true" : "false");
-	fprintf(out, "\"stacks\":{\"whole\":%lu,\"unchecked\":%lu,\"cut\":%lu,", a->whole,
-		a->unchecked, a->cut);
+	fprintf(out,
+		"\"stacks\":{\"whole\":%lu,\"unchecked\":%lu,\"lacking_functions\":%lu,\"cut\":%"
+		"lu,",
+		a->whole, a->unchecked, a->lacks_functions, a->cut);
 	json_failed(a, out);
 	fprintf(out,
 		"},\"lost\":{\"samples\":%lu,\"sideband\":%lu,\"records_seen\":%lu,\"throttled_s\":"

@@ -162,6 +162,10 @@ static void add_stacks(struct summary *s, const struct fold *f)
 	    as_count(completed))
 		fact_append(fact, " (%s by earlier ones of their threads)",
 			    text_count(as_count(completed), number));
+	if (!f->only && profile_stat_value(f->profile, "stacks.lacking_functions", &completed) &&
+	    as_count(completed))
+		fact_append(fact, " (%s lack functions of an interpreter)",
+			    text_share(as_count(completed), f->count, number));
 	if (f->cut)
 		fact_append(fact, ", %s cut", text_share(f->cut, f->count, number));
 	if (f->failed)

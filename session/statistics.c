@@ -43,6 +43,8 @@ void stats_of(const struct session_summary *summary, struct stats *list)
 		stats_add(list, (double)a->by_fp, "stacks.by_fp");
 	if (a->completed)
 		stats_add(list, (double)a->completed, "stacks.completed");
+	if (a->lacks_functions)
+		stats_add(list, (double)a->lacks_functions, "stacks.lacking_functions");
 	if (a->deep)
 		stats_add(list, (double)a->deep, "stacks.copied_deep");
 	stats_add(list, (double)a->cut, "stacks.cut");

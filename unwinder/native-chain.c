@@ -198,7 +198,7 @@ int native_chains(struct uw_engine *engine, const struct uw_snapshot *snapshots,
 
 		c.res->n_frames = 0;
 		c.res->pending = NULL;
-		c.res->completed = c.res->unchecked = c.res->by_fp = false;
+		c.res->completed = c.res->unchecked = c.res->by_fp = c.res->lacks_functions = false;
 		if (!snapshots[i].n_chain) {
 			uw_result_end(c.res, UW_FAILED, UW_NO_USER_STATE, 0);
 			continue;

@@ -489,6 +489,12 @@ static void push_gap(struct frames_walk *fw, struct run *run)
 	run->loop = 0;
 }
 
+static void leave_out(struct frames_walk *fw, struct run *run)
+{
+	push_gap(fw, run);
+	fw->w->res->lacks_functions = true;
+}
+
 static void push_anchor(struct frames_walk *fw, struct run *run, const struct anchor *anchor,
 			const struct frame *f)
 {
@@ -500,7 +506,7 @@ static void push_anchor(struct frames_walk *fw, struct run *run, const struct an
 		push_place(fw, f->function, UW_SCRIPT_NO_POSITION, f->sign, true);
 	run->late = !f->exact && (!known || known->address != f->function);
 	if (run->late)
-		push_gap(fw, run);
+		leave_out(fw, run);
 }
 
 /* false: the function is not there. */
@@ -690,8 +696,10 @@ static void replace_run(struct frames_walk *fw, uint32_t k, uint64_t *behind)
 	if (anchor.frame && !(k + 1 < ANCHORS_MAX && k + 1 < s->n_runs &&
 			      fw->anchors[k + 1].frame == anchor.frame)) {
 		if (!push_run(fw, &anchor, &run)) /* the rest is not known */
-			push_gap(fw, &run);
+			leave_out(fw, &run);
 		*behind = run.behind;
+	} else if (!anchor.frame) {
+		leave_out(fw, &run);
 	}
 	if (s->n == mark)
 		push_gap(fw, &run);

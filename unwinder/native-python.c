@@ -778,6 +778,9 @@ static void replace(struct python_walk *pw, uint64_t frame)
 		if (p->n == UW_MAX_FRAMES)
 			return;
 		whole = frame && push_run(pw, k, frame, cframe, &behind);
+		/* (where the innermost run begins or ends, a copy at the sample has no frame of it) */
+		pw->w->res->lacks_functions |=
+			!whole && !trampoline && (frame || k || !pw->w->snapshot->n_python);
 		if (pw->e->engine.settings.native_frames || (whole && p->n == mark + 1)) {
 			; /* all of it; or the run begins or ends, and has no function */
 		} else if (trampoline) {

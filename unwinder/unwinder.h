@@ -165,7 +165,8 @@ struct uw_result {
 	uint8_t outcome, reason;
 	bool unchecked; /* WHOLE, engine fp: no unwind information was there to check the callchain */
 	bool by_fp; /* WHOLE by frame pointers, in a module with unwind information that fails (unwinder.c) */
-	bool stg;	/* native: a frame is GHC's code */
+	bool stg; /* native: a frame is GHC's code */
+	bool lacks_functions; /* native: frames of an interpreter's loop stand for functions that are not known */
 	bool completed; /* WHOLE by earlier stacks of the thread: frames that no copy has */
 	struct uw_module *pending; /* UW_PENDING */
 	uint64_t stopped_at;	   /* the address that was needed and not there (CUT, FAILED) */

@@ -65,6 +65,7 @@ void account_outcome(struct account *a, const struct outcome *o, enum uw_reason 
 	a->unchecked += o->result == UW_WHOLE && o->unchecked;
 	a->by_fp += o->by_fp;
 	a->completed += o->completed;
+	a->lacks_functions += o->lacks_functions;
 	a->cut += o->result == UW_CUT;
 	a->too_deep += o->result == UW_CUT && o->reason == UW_TOO_DEEP;
 	if (o->result == UW_FAILED)

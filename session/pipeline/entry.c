@@ -248,6 +248,7 @@ void outcome_fill(struct outcome *o, const struct entry *e, const struct uw_resu
 	o->stg = r->stg;
 	o->unchecked = r->unchecked;
 	o->by_fp = r->by_fp;
+	o->lacks_functions = r->lacks_functions;
 	o->stack_used = r->stack_used;
 	o->read_after_us = r->read_after_us;
 	o->stopped_at = r->stopped_at;

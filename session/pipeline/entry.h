@@ -143,11 +143,11 @@ enum outcome_kind {
 
 struct outcome {
 	uint8_t kind;
-	uint8_t result;			       /* enum uw_outcome */
-	uint8_t reason;			       /* enum uw_reason */
-	uint8_t skipped;		       /* enum skip_reason */
-	bool completed, unchecked, by_fp, stg; /* as in uw_result */
-	uint32_t stack_used, read_after_us;    /* the same */
+	uint8_t result;						/* enum uw_outcome */
+	uint8_t reason;						/* enum uw_reason */
+	uint8_t skipped;					/* enum skip_reason */
+	bool completed, unchecked, by_fp, stg, lacks_functions; /* as in uw_result */
+	uint32_t stack_used, read_after_us;			/* the same */
 	uint32_t n_kernel,
 		n_user; /* frames[]: kernel addresses, then user frames; innermost first */
 	uint64_t stopped_at;

@@ -126,7 +126,7 @@ static void make_stackless(struct waits *w, struct outcome *o)
 {
 	o->skipped = SKIP_NONE;
 	o->result = UW_WHOLE;
-	o->completed = false;
+	o->completed = o->lacks_functions = false;
 	o->n_kernel = o->n_user = 0;
 	o->waker = NULL;
 	w->c.account->unsampled_ns += o->info.weight;

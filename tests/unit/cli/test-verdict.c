@@ -86,7 +86,19 @@ static void test_losses(void **state)
 	summary.account.skipped[SKIP_DOUBLE] = 1234;
 	text = written(verdict_print);
 	assert_null(strstr(text, "  late "));
+	assert_null(strstr(text, "  script "));
 	free(text);
+	summary.account.lacks_functions = 1;
+	text = written(verdict_print);
+	assert_non_null(strstr(text, "\n  script   1 ("));
+	assert_null(strstr(text, "with BPF"));
+	free(text);
+	summary.account.lacks_functions = summary.account.emitted;
+	text = written(verdict_print);
+	assert_non_null(strstr(text, " (100.00 %) lack functions between others: an interpreter's "
+				     "frames had changed before they were read (hint: with BPF "));
+	free(text);
+	summary.account.lacks_functions = 0;
 	summary.account.skipped[SKIP_DOUBLE] = 0;
 	summary.account.lost_records = 0;
 	text = written(verdict_print);
@@ -195,7 +207,7 @@ static void test_json(void **state)
 	assert_written(verdict_print_json,
 		       "{\"file\":\"a\\\"b.pftrace\",\"bytes\":122880,\"duration_s\":5.125,"
 		       "\"samples\":1240,\"complete\":true,\"stacks\":{\"whole\":1000,"
-		       "\"unchecked\":0,\"cut\":200,"
+		       "\"unchecked\":0,\"lacking_functions\":0,\"cut\":200,"
 		       "\"failed\":{\"no-module\":30,\"memory\":10}},"
 		       "\"lost\":{\"samples\":3,\"sideband\":2,\"records_seen\":3,"
 		       "\"throttled_s\":0.000000,\"unwritten\":0},\"skipped\":{\"not-in-scope\":7},"

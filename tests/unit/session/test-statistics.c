@@ -32,6 +32,7 @@ static void test_of(void **state)
 	s->account.idle = 6;
 	s->account.frames = 1200;
 	s->account.guessed_frames = 9;
+	s->account.lacks_functions = 14;
 	s->account.memory_reads[1] = 12;
 	s->account.memory_reads[ACCOUNT_READS - 1] = 13;
 	s->counts.lost_samples = 41;
@@ -60,6 +61,7 @@ static void test_of(void **state)
 	assert_true(value_of(list, "duration_s") == 2);
 	assert_true(value_of(list, "frames") == 1200);
 	assert_true(value_of(list, "frames.guessed") == 9);
+	assert_true(value_of(list, "stacks.lacking_functions") == 14);
 	assert_true(value_of(list, "memory_reads.below_50us") == -1000);
 	assert_true(value_of(list, "memory_reads.below_100us") == 12);
 	assert_true(value_of(list, "memory_reads.later") == 13);

@@ -585,6 +585,7 @@ static void test_php(void **state)
 	run(f, FRAMED);
 	EXPECT(f, named(p.f, 3), FRAMED, named(p.g, 2), CALLED(SMALL + 1), IN_C(p.map),
 	       named(p.main, 5), CALLED(ROOTED + 1));
+	assert_true(f->res.lacks_functions);
 	sc_set(&sc, p.f_frame + 24, p.f, 8);
 	uw_engine_set(f->engine, &(struct uw_settings){.native_frames = true});
 	run(f, FRAMED);
@@ -750,12 +751,14 @@ static void test_php_begin(void **state)
 	run(f, SMALL);
 	EXPECT(f, SMALL, CALLED(FRAMED + 1), CALLED(SMALL + 1), named(p.main, 5),
 	       CALLED(ROOTED + 1));
+	assert_false(f->res.lacks_functions);
 	/* No registers: neither run has functions. */
 	set_registers(f, 3, 5);
 	f->stack[INNER + SC_SAVED_FRAME / 8] = UINT64_MAX;
 	run(f, SMALL);
 	EXPECT(f, SMALL, CALLED(FRAMED + 1), CALLED(SMALL + 1), CALLED(FRAMED + 1),
 	       CALLED(ROOTED + 1));
+	assert_true(f->res.lacks_functions);
 	uw_module_unref(p.module);
 }
 

@@ -229,6 +229,7 @@ static void test_stack(void **state)
 		/* One reading is no evidence of what was there at the sample. */
 		run(f, SMALL);
 		EXPECT(f, SMALL, NAMED(p.f), LOOP, CALLED(SMALL + 1), LOOP, CALLED(ROOTED + 1));
+		assert_true(f->res.lacks_functions);
 		run_often(f, SEEN_SOME);
 		EXPECT(f, SMALL, NAMED(p.f), GUESSED(p.g), CALLED(SMALL + 1), GUESSED(p.main),
 		       CALLED(ROOTED + 1));
@@ -237,6 +238,7 @@ static void test_stack(void **state)
 		run_often(f, SEEN_OFTEN);
 		EXPECT(f, SMALL, NAMED(p.f), NAMED(p.g), CALLED(SMALL + 1), NAMED(p.main),
 		       CALLED(ROOTED + 1));
+		assert_false(f->res.lacks_functions);
 		uw_engine_set(f->engine, &(struct uw_settings){.native_frames = true});
 		run(f, SMALL);
 		EXPECT(f, SMALL, CALLED(FRAMED + 1), NAMED(p.f), NAMED(p.g), CALLED(SMALL + 1),
@@ -323,6 +325,7 @@ static void test_reused(void **state)
 		f->regs[UW_X86_R8 + 4] = 0;
 		run(f, SMALL);
 		EXPECT(f, SMALL, LOOP, CALLED(SMALL + 1), LOOP, CALLED(ROOTED + 1));
+		assert_true(f->res.lacks_functions);
 		uw_module_unref(p.module);
 	}
 }
@@ -577,6 +580,7 @@ static void test_exact(void **state)
 		run(f, SMALL);
 		EXPECT(f, SMALL, NAMED(p.f), NAMED(p.g), CALLED(SMALL + 1), NAMED(p.main),
 		       CALLED(ROOTED + 1));
+		assert_false(f->res.lacks_functions);
 		/* The register is not set yet: the run has no function. */
 		f->regs[UW_X86_BX] = 0x10;
 		run(f, SMALL);
