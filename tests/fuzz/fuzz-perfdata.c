@@ -5,6 +5,7 @@
  * as a busy unwinder keeps it.  A file is read by the reader alone, and ahead by its thread,
  * in pieces shorter than most records and in long ones, which leave out what is not in use of stacks.
  * All are the same, and so are the mappings that are looked at beforehand. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -43,22 +44,28 @@ static uint64_t sum(const struct perfdata_item *item)
 	return total;
 }
 
-/* The same without what is not in use of the copy of a stack. */
+/* The same without what is not in use of the copy of a stack, and without the sizes of the record and of the copy: read ahead,
+ * the record is that of a smaller copy. */
 static uint64_t sum_in_use(const struct perfdata_item *item)
 {
 	const uint8_t *p = (const uint8_t *)item->record;
-	size_t size = item->record->size, from = size, to = size;
+	size_t size = item->record->size, from = size, to = size, room = size;
 	struct record_sample s;
 	uint64_t total = 0;
 
 	if (item->record->type == PERF_RECORD_SAMPLE &&
 	    record_parse_sample(item->layout, item->record, &s) == 0 && s.stack) {
+		room = (size_t)(s.stack - p) - 8;
 		from = (size_t)(s.stack - p) + (s.stack_len + 7) / 8 * 8;
 		to = (size_t)(s.stack - p) + s.stack_room;
 	}
-	for (size_t i = 0; i < size; i++)
-		if (i < from || i >= to)
+	for (size_t i = 0; i < size; i++) {
+		bool of_size = room < size &&
+			       (i - offsetof(struct perf_event_header, size) < 2 || i - room < 8);
+
+		if (!of_size && (i < from || i >= to))
 			total = total * 31 + p[i];
+	}
 	return total;
 }
 
