@@ -95,19 +95,16 @@ static void print_stacks(const struct account *a, FILE *out)
 
 static void print_script(const struct account *a, FILE *out)
 {
+	bool many = LATE_SHARE * (double)a->emitted < (double)a->lacks_functions;
 	char n[32];
 
-	if (a->lacks_functions)
-		fprintf(out,
-			"  script   %s (%.2f %%) lack functions between others: an interpreter's "
-			"frames "
-			"had changed before they were read%s\n",
-			text_count(a->lacks_functions, n),
-			text_percent(a->lacks_functions, a->emitted),
-			LATE_SHARE * (double)a->emitted < (double)a->lacks_functions
-				? " (hint: with BPF they are copied at the sample; see `perfwind "
-				  "doctor`)"
-				: "");
+	if (!a->lacks_functions)
+		return;
+	fprintf(out, "  script   %s (%.2f %%) lack functions between others: ",
+		text_count(a->lacks_functions, n), text_percent(a->lacks_functions, a->emitted));
+	fprintf(out, "an interpreter's frames had changed before they were read%s\n",
+		many ? " (hint: `perfwind doctor` shows whether BPF can copy them at the sample)"
+		     : "");
 }
 
 static void print_late(const struct account *a, FILE *out)

@@ -11,6 +11,7 @@ static void set_account(Pb__ControlSummary *m, struct account *a)
 	SET(m, emitted, a->emitted);
 	SET(m, whole, a->whole);
 	SET(m, unchecked, a->unchecked);
+	SET(m, lacks_functions, a->lacks_functions);
 	SET(m, cut, a->cut);
 	SET(m, frames, a->frames);
 	SET(m, lost_records, a->lost_records);
@@ -91,6 +92,7 @@ void control_summary_read(const Pb__ControlSummary *m, struct session_summary *s
 			    .emitted = m->emitted,
 			    .whole = m->whole,
 			    .unchecked = m->unchecked,
+			    .lacks_functions = m->lacks_functions,
 			    .cut = m->cut,
 			    .frames = m->frames,
 			    .lost_records = m->lost_records,

@@ -14,7 +14,7 @@ from collections import Counter
 
 KEYS = ["file", "bytes", "duration_s", "samples", "complete", "stacks", "lost", "skipped", "cpu_accounted", "self",
         "modules_without_symbols"]
-STACKS = ["whole", "unchecked", "cut", "failed"]
+STACKS = ["whole", "unchecked", "lacking_functions", "cut", "failed"]
 LOST = ["samples", "sideband", "records_seen", "throttled_s", "unwritten"]
 SELF = ["cpu_s", "us_per_sample", "peak_rss_kb"]
 DAMAGE = ["bytes_not_read", "bad_records", "unproved_modules", "unread_modules"]
@@ -49,6 +49,7 @@ def check_verdict(v):
               v["lost"]["sideband"], v["lost"]["records_seen"], v["lost"]["unwritten"], v["self"]["peak_rss_kb"]):
         expect(whole_number(n), "not a whole number:", n)
     outcomes = v["stacks"]["whole"] + v["stacks"]["unchecked"] + v["stacks"]["cut"] + sum(v["stacks"]["failed"].values())
+    expect(0 <= v["stacks"]["lacking_functions"] <= outcomes, "lacking_functions:", v["stacks"]["lacking_functions"])
     expect(v["samples"] + v["lost"]["unwritten"] == outcomes, "samples", v["samples"], "but outcomes", outcomes)
     expect(v["cpu_accounted"] is None or 0 <= v["cpu_accounted"] < 2, "cpu_accounted:", v["cpu_accounted"])
     expect(v["duration_s"] > 0 and v["self"]["cpu_s"] >= 0, "times:", v["duration_s"], v["self"])

@@ -23,7 +23,7 @@ verdict() {
 	shift 3
 	out=$(p "$@")
 	got=$?
-	rest=$(grep -vE -- "$regex" <<<"$out" | grep -vE '^[0-9,]+ samples? in [0-9.]+ s \(.*\)$|^  (seen|idle|stacks|waits|lost|cost|also|deep|short|late|thinned) +[0-9a-z].*|^  (file|symbols|       ) +[^ ].*' |
+	rest=$(grep -vE -- "$regex" <<<"$out" | grep -vE '^[0-9,]+ samples? in [0-9.]+ s \(.*\)$|^  (seen|idle|stacks|waits|lost|cost|also|script|deep|short|late|thinned) +[0-9a-z].*|^  (file|symbols|       ) +[^ ].*' |
 		grep -vE '^perfwind: (no hardware cycle counter here |limited here: |user code only|rings of [0-9]+ KiB a CPU instead of |.* addresses have no inlined calls).*|^  +hint: .*')
 	[ $got = "$status" ] && grep -qE -- "$regex" <<<"$out" && [ -z "$rest" ] && ok "$name" && return
 	tail -n 20 <<<"$out" | cut -c 1-300 | sed 's/^/    /'

@@ -43,7 +43,8 @@ static void test_resize(void **state)
 	block = unshared_new(0);
 	assert_non_null(block);
 	unshared_free(block, 0);
-	assert_null(unshared_new((size_t)1 << 60));
+	if (UNSHARED_BYTES != SIZE_MAX) /* a sanitizer's calloc() ends the program */
+		assert_null(unshared_new((size_t)1 << 60));
 }
 
 /* Can a child of ours read it?  The kernel looks, so that nothing is killed. */

@@ -91,12 +91,13 @@ static void test_losses(void **state)
 	summary.account.lacks_functions = 1;
 	text = written(verdict_print);
 	assert_non_null(strstr(text, "\n  script   1 ("));
-	assert_null(strstr(text, "with BPF"));
+	assert_null(strstr(text, "doctor"));
 	free(text);
 	summary.account.lacks_functions = summary.account.emitted;
 	text = written(verdict_print);
-	assert_non_null(strstr(text, " (100.00 %) lack functions between others: an interpreter's "
-				     "frames had changed before they were read (hint: with BPF "));
+	assert_non_null(
+		strstr(text, " (100.00 %) lack functions between others: an interpreter's "
+			     "frames had changed before they were read (hint: `perfwind doctor`"));
 	free(text);
 	summary.account.lacks_functions = 0;
 	summary.account.skipped[SKIP_DOUBLE] = 0;

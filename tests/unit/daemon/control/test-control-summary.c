@@ -155,6 +155,7 @@ static void test_sent(void **state)
 		.account = {.received = 21,
 			    .emitted = 20,
 			    .whole = 19,
+			    .lacks_functions = 9,
 			    .cut = 18,
 			    .frames = 17,
 			    .lost_records = 16,
