@@ -20,7 +20,7 @@ golden() {
 }
 # all_whole NAME SAMPLES : that many, nothing lost or left out.
 all_whole() {
-	json "$1" "(v['samples'] == $2 and v['stacks'] == {'whole': $2, 'unchecked': 0, 'cut': 0, 'failed': {}} and v['skipped'] == {} and
+	json "$1" "(v['samples'] == $2 and v['stacks'] == {'whole': $2, 'unchecked': 0, 'lacking_functions': 0, 'cut': 0, 'failed': {}} and v['skipped'] == {} and
 		v['lost']['samples'] == 0 and v['lost']['sideband'] == 0 and v['modules_without_symbols'] == [])"
 }
 twice() {
