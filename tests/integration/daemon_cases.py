@@ -1108,7 +1108,9 @@ def public(*programs):
     folder = os.path.join(TMP, "public")
     os.makedirs(folder, exist_ok=True)
     for program in programs:
-        shutil.copy(program, folder)
+        path = os.path.join(folder, os.path.basename(program))
+        shutil.copy(program, path + ".new")
+        os.rename(path + ".new", path)  # a program of an earlier case may still run
     return folder
 
 
