@@ -50,8 +50,13 @@ later_once() {
 	[ $status = 0 ] && perf_report "$name"
 }
 later() { later_once "$@" || { sleep 3; later_once "$@"; } || { sleep 3; later_once "$@"; }; }
+# The process, or a child of it where it is a function's shell.
 events_of() {
-	ls -l "/proc/$1/fd" 2>/dev/null | grep -q 'anon_inode:\[perf_event\]'
+	local pid
+	for pid in "$1" $(pgrep -P "$1"); do
+		ls -l "/proc/$pid/fd" 2>/dev/null | grep -q 'anon_inode:\[perf_event\]' && return
+	done
+	false
 }
 
 perf_records alone || { echo "perf record fails without perfwind: $(tail -n 1 "$TMP/alone.perf.err")"; exit 77; }
