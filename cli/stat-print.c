@@ -81,7 +81,8 @@ static struct metric metric_of(const struct stat_table *t, const struct stat_row
 			      : (struct metric){value, "/sec"};
 }
 
-const char *stat_event_name(const struct stat_table *t, size_t event, char to[160])
+/* With the `u` of a kernel part that was refused. */
+static const char *event_name(const struct stat_table *t, size_t event, char to[160])
 {
 	const char *name = t->specs[event].name;
 
@@ -138,7 +139,7 @@ static int name_columns(const struct stat_table *t)
 	size_t widest = 20;
 
 	for (size_t i = 0; i < t->n_events; i++)
-		widest = max_u64(widest, strlen(stat_event_name(t, i, name)));
+		widest = max_u64(widest, strlen(event_name(t, i, name)));
 	return (int)min_u64(widest, 40);
 }
 
@@ -183,7 +184,7 @@ void stat_print_text(const struct stat_table *t, bool head, FILE *out)
 				fprintf(out, "  %-16s", row->label);
 			print_value(&row->count[j], is_clock(&t->specs[j]), out);
 			fprintf(out, " %-*s", has_remarks(t, row, j) ? columns : 0,
-				stat_event_name(t, j, name));
+				event_name(t, j, name));
 			print_remarks(t, row, j, out);
 			fputc('\n', out);
 		}
@@ -221,7 +222,7 @@ void stat_print_csv(const struct stat_table *t, FILE *out)
 				fprintf(out, "%s%s", t->rows[i].label, s);
 			csv_value(count, is_clock(&t->specs[j]), out);
 			fprintf(out, "%s%s%s%s%s", s, is_clock(&t->specs[j]) ? "msec" : "", s,
-				stat_event_name(t, j, name), s);
+				event_name(t, j, name), s);
 			if (t->runs > 1)
 				fprintf(out, "%.2f%%%s", count->error > 0 ? count->error : 0, s);
 			fprintf(out, "%" PRIu64 "%s%.2f%s", count->running_ns, s,
@@ -243,7 +244,7 @@ static void json_count(const struct stat_table *t, const struct stat_row *row, s
 	char name[160];
 
 	fprintf(out, "%s{\"event\": ", event ? ", " : "");
-	json_string(out, stat_event_name(t, event, name));
+	json_string(out, event_name(t, event, name));
 	fprintf(out, ", \"state\": \"%s\", \"value\": ",
 		count->state == COUNTER_COUNTED ? "counted" : states[count->state]);
 	if (count->state == COUNTER_COUNTED)

@@ -37,5 +37,3 @@ void stat_print_text(const struct stat_table *table, bool head, FILE *out);
 void stat_print_csv(const struct stat_table *table, FILE *out);
 /* One object, on one line. */
 void stat_print_json(const struct stat_table *table, FILE *out);
-/* The event's name, with the `u` of a kernel part that was refused. */
-const char *stat_event_name(const struct stat_table *table, size_t event, char to[160]);

@@ -195,7 +195,8 @@ static int draw_rows(struct top_view *view)
 	return r < 0 ? trace(r) : 0;
 }
 
-int top_view_draw(struct top_view *view)
+/* Draws the same interval once more, for another width or grouping. */
+static int draw(struct top_view *view)
 {
 	if (terminal_rows())
 		(void)fputs("\033[H\033[2J", stdout);
@@ -420,7 +421,7 @@ int top_view_show(struct top_view *view, const struct top_state *state)
 		view->profile = take_profile(&profile);
 		make_head(view, state);
 		if (!view->help)
-			r = top_view_draw(view);
+			r = draw(view);
 	}
 	profile_deinit(&profile);
 	if (r < 0)
@@ -519,7 +520,7 @@ int top_view_key(struct top_view *view, char key)
 		return 0;
 	}
 	/* During the first interval only the help can be drawn. */
-	return view->heads[0][0] || view->help || was_help ? top_view_draw(view) : 0;
+	return view->heads[0][0] || view->help || was_help ? draw(view) : 0;
 }
 
 void top_view_failed(int r)
@@ -635,7 +636,7 @@ static int signal_ready(struct loop_source *source, uint32_t events)
 		}
 		(void)keys_on(k); /* no effect when they are on (SIGWINCH) */
 		if (k->view->heads[0][0] && !k->view->quit && terminal_rows())
-			handle_result(k, top_view_draw(k->view));
+			handle_result(k, draw(k->view));
 	}
 	return 0;
 }

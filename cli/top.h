@@ -66,8 +66,6 @@ int top_view_show(struct top_view *view, const struct top_state *state);
 /* After the last interval: the table of the whole run, by args->by, if it is not the one on display, and a line
  * "whole run: ...".  Nothing with args->once. */
 int top_view_end(struct top_view *view);
-/* Redraws the same interval, for another width or grouping. */
-int top_view_draw(struct top_view *view);
 /* Acts on a key.  0; TOP_QUIT; < 0: the table cannot be shown.  Keys of several bytes arrive as these. */
 enum { TOP_QUIT = 1 };
 enum { TOP_UP = 'P' & 31, TOP_DOWN = 'N' & 31, TOP_PAGE_UP = 'B' & 31, TOP_PAGE_DOWN = 'F' & 31 };

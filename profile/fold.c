@@ -19,7 +19,8 @@ enum {
 	MAX_CALLS = 512 << 20, /* in the stacks of all groups */
 };
 
-const char *fold_error_marker(unsigned error)
+/* How a stack is called that ended in StackUnwindError @error; NULL: it is whole. */
+static const char *error_marker(unsigned error)
 {
 	/* Names of StackUnwindError (trace.proto).  MEMORY_INVALID is what a copy that ended too
 	 * early gives. */
@@ -441,7 +442,7 @@ static int sample_marker(struct fold *f, const struct stack_facts *facts,
 		*ret_marker = facts[s->stack].marker;
 		return 0;
 	}
-	marker = fold_error_marker(s->unwind_error);
+	marker = error_marker(s->unwind_error);
 	if (!marker && !has_stack)
 		marker = "[no stack]";
 	if (!marker)

@@ -94,8 +94,6 @@ bool fold_is_error(const struct fold *f, uint32_t node);
 /* The calls of a group, root first, the marker before them.  @to has room for max_depth; returns
  * how many. */
 size_t fold_stack(const struct fold *f, const struct fold_group *group, uint32_t *to);
-/* How a stack is called that ended in StackUnwindError @error; NULL: it is whole. */
-const char *fold_error_marker(unsigned error);
 
 static inline const char *fold_symbol_name(const struct fold *f, uint32_t symbol)
 {

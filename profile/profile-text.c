@@ -5,7 +5,11 @@
 #include "base/error.h"
 #include "profile/profile-text.h"
 
-uint32_t text_next(const char **p, const char *end)
+enum { TEXT_BAD = 0xfffd }; /* U+FFFD stands for what is not UTF-8 */
+
+/* The next character of [*p, end), which must not be empty.  A byte that does not begin a
+ * well-formed sequence gives TEXT_BAD and is one character. */
+static uint32_t next_char(const char **p, const char *end)
 {
 	const uint8_t *s = (const uint8_t *)*p;
 	size_t left = (size_t)(end - *p), len = 0;
@@ -35,7 +39,8 @@ uint32_t text_next(const char **p, const char *end)
 	return c;
 }
 
-bool text_is_control(uint32_t c)
+/* Controls, also C1, line and paragraph separators and marks that turn the direction of text. */
+static bool is_control(uint32_t c)
 {
 	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 ||
 	       (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0x200e ||
@@ -63,8 +68,8 @@ void text_clean(struct buffer *b, const char *text)
 			buffer_append(b, plain, (size_t)(text - plain));
 			continue;
 		}
-		c = text_next(&text, end);
-		append_char(b, text_is_control(c) ? '?' : c);
+		c = next_char(&text, end);
+		append_char(b, is_control(c) ? '?' : c);
 	}
 }
 
@@ -90,7 +95,7 @@ size_t text_columns(const char *text, size_t len)
 	size_t columns = 0;
 
 	while (text < end)
-		columns += char_columns(text_next(&text, end));
+		columns += char_columns(next_char(&text, end));
 	return columns;
 }
 
@@ -101,7 +106,7 @@ static const char *fit_start(const char *text, const char *end, size_t columns, 
 
 	while (text < end) {
 		const char *next = text;
-		size_t more = char_columns(text_next(&next, end));
+		size_t more = char_columns(next_char(&next, end));
 
 		if (used + more > columns)
 			break;
@@ -130,7 +135,7 @@ size_t text_fit(struct buffer *b, const char *text, size_t len, size_t columns)
 	/* The tail begins where what is left fits. */
 	tail = head;
 	for (skipped = 0; tail < end && all - used - skipped > keep / 3;)
-		skipped += char_columns(text_next(&tail, end));
+		skipped += char_columns(next_char(&tail, end));
 	buffer_append(b, tail, (size_t)(end - tail));
 	return all - skipped + 1;
 }
@@ -141,7 +146,7 @@ void text_json(struct buffer *b, const char *text, size_t len)
 
 	buffer_append(b, "\"", 1);
 	while (text < end) {
-		uint32_t c = text_next(&text, end);
+		uint32_t c = next_char(&text, end);
 
 		if (c == '"' || c == '\\')
 			buffer_printf(b, "\\%c", (char)c);
@@ -159,12 +164,12 @@ void text_html(struct buffer *b, const char *text, size_t len)
 	const char *end = text + len;
 
 	while (text < end) {
-		uint32_t c = text_next(&text, end);
+		uint32_t c = next_char(&text, end);
 
 		if (c == '<' || c == '>' || c == '&' || c == '"' || c == '\'')
 			buffer_printf(b, "&#%u;", c);
 		else
-			append_char(b, text_is_control(c) ? '?' : c);
+			append_char(b, is_control(c) ? '?' : c);
 	}
 }
 

@@ -8,14 +8,6 @@
 
 #include "base/bytes.h"
 
-enum { TEXT_BAD = 0xfffd }; /* U+FFFD stands for what is not UTF-8 */
-
-/* The next character of [*p, end), which must not be empty.  A byte that does not begin a
- * well-formed sequence gives TEXT_BAD and is one character. */
-uint32_t text_next(const char **p, const char *end);
-/* Controls, also C1, line and paragraph separators and marks that turn the direction of text. */
-bool text_is_control(uint32_t c);
-
 /* Appends @text in well-formed UTF-8 with controls as '?': safe on a terminal, one line. */
 void text_clean(struct buffer *b, const char *text);
 /* Columns on a terminal of a cleaned text. */

@@ -285,7 +285,9 @@ static int visit(struct walk *w, size_t n, const struct walk_visitor *v)
 	return 0;
 }
 
-int walk_groups(struct walk *w, const uint32_t *order, size_t n, const struct walk_visitor *v)
+/* One tree of the @n groups with numbers in @order, ordered by stack; a marker is no part of it.
+ * -E2BIG: all walks together visited too much. */
+static int one_tree(struct walk *w, const uint32_t *order, size_t n, const struct walk_visitor *v)
 {
 	int r;
 
@@ -335,7 +337,7 @@ int walk_marked(struct walk *w, const uint32_t *order, size_t n, const struct wa
 		if (marker != UINT32_MAX)
 			r = v->enter(v->arg, &call);
 		if (r == 0)
-			r = walk_groups(w, order + first, end - first, v);
+			r = one_tree(w, order + first, end - first, v);
 		if (r == 0 && marker != UINT32_MAX)
 			v->leave(v->arg);
 	}

@@ -50,10 +50,7 @@ struct walk {
 /* -ENOMEM, -E2BIG. */
 int walk_init(struct walk *w, struct fold *fold);
 void walk_deinit(struct walk *w);
-/* One tree of the @n groups with numbers in @order, ordered by stack; a marker is no part of it.
+/* One tree of the @n groups with numbers in @order, ordered by stack; groups of one marker stand together and under it.
  * -E2BIG: all walks together visited too much. */
-int walk_groups(struct walk *w, const uint32_t *order, size_t n,
-		const struct walk_visitor *visitor);
-/* The same of a slice of @order in which groups of one marker stand together: each under its marker. */
 int walk_marked(struct walk *w, const uint32_t *order, size_t n,
 		const struct walk_visitor *visitor);

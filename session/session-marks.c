@@ -443,16 +443,17 @@ static int turn_print(struct session_marks *m, uint64_t now)
 
 /* ---- static probes ---- */
 
-int session_marks_sample(struct session *s, const struct sample_info *info)
+/* A sample of a static probe (perf_spec.usdt) is a mark too. */
+static int mark_sample(struct session *s, const struct outcome *o)
 {
 	const struct perf_spec *spec = &s->options.specs[0];
-	const struct writer_track track = {.pid = info->pid, .tid = info->tid};
+	const struct writer_track track = {.pid = o->info.pid, .tid = o->info.tid};
 
 	if (!spec->usdt[0])
 		return 0;
 	return trace(writer_track_event(s->writer, &track,
 					&(struct writer_track_event){.type = WRITER_INSTANT,
-								     .time = info->time,
+								     .time = o->info.time,
 								     .category = "mark",
 								     .name = spec->usdt}));
 }
@@ -478,12 +479,13 @@ static int turn(struct session_marks *m)
 	return r < 0 ? trace(r) : 0;
 }
 
-int session_marks_tick(struct session *s)
+static int tick(struct session *s, uint64_t now)
 {
-	return s->marks ? trace(turn(s->marks)) : 0;
+	(void)now;
+	return s->marks && s->state == SESSION_RUNNING ? trace(turn(s->marks)) : 0;
 }
 
-int session_marks_make(struct session *s)
+static int make(struct session *s)
 {
 	struct session_marks *m;
 	int r;
@@ -524,7 +526,8 @@ void session_marks_free(struct session *s)
 	s->marks = NULL;
 }
 
-int session_marks_stop(struct session *s)
+/* The targets make no more marks: takes the last. */
+static int stop(struct session *s)
 {
 	struct session_marks *m = s->marks;
 	int r;
@@ -604,7 +607,8 @@ static void note_losses(struct session *s)
 			     m->dropped);
 }
 
-int session_marks_finish(struct session *s)
+/* Writes what has waited for symbols, and notes the losses. */
+static int finish(struct session *s)
 {
 	struct session_marks *m = s->marks;
 	int r;
@@ -617,3 +621,6 @@ int session_marks_finish(struct session *s)
 	note_losses(s);
 	return r < 0 ? trace(r) : 0;
 }
+
+const struct session_part session_marks = {
+	.make = make, .outcome = mark_sample, .tick = tick, .stop = stop, .finish = finish};

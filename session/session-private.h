@@ -165,7 +165,7 @@ struct session {
 	bool drain_sent, drained;
 	uint64_t started_at, stopped_at, deadline; /* CLOCK_MONOTONIC */
 	uint64_t worked_at;			   /* the same */
-	uint64_t eager_until, tick_due; /* the same (session-deep.c); 0: ticks are as usual */
+	uint64_t eager_until, tick_due; /* the same (session-copies.c); 0: ticks are as usual */
 	uint64_t *
 		soon_until; /* the same, by CPU index of the source; 0: its samples wake main in groups */
 	size_t n_soon; /* CPUs with a sample at a time */
@@ -196,7 +196,21 @@ struct session {
 	size_t n_notes;
 };
 
-/* session-deep.c: stacks beyond the kernel's copies (perf/at-sample.h).  NULL: not copied. */
+/* A part of a session, and what it does at each step: NULL, or nothing where the options do not ask for it.  session.c
+ * has the table. */
+struct session_part {
+	int (*make)(struct session *s);	 /* the events are open; there is no reader yet */
+	int (*start)(struct session *s); /* the events are on */
+	int (*outcome)(struct session *s, const struct outcome *o); /* of each sample */
+	/* SESSION_TICK_ENDS: only the rings were due. */
+	int (*tick)(struct session *s, uint64_t now);
+	int (*stop)(struct session *s);	  /* all outcomes were taken */
+	int (*finish)(struct session *s); /* all symbols have come */
+};
+enum { SESSION_TICK_ENDS = 1 };
+extern const struct session_part session_copies, session_waits, session_marks;
+
+/* session-copies.c: stacks beyond the kernel's copies (perf/at-sample.h).  NULL: not copied. */
 struct deep *session_deep(const struct session *s);
 struct python_stacks *session_python(const struct session *s);
 /* Adds the ring of deep stacks to the loop, where there is one. */
@@ -205,23 +219,12 @@ int session_deep_join(struct session *s);
 void session_script_answer(struct session *s, const struct load_answer *a);
 /* A stack or an interpreter needs the program at samples: loads one that is to be loaded later. */
 void session_want_program(struct session *s);
-/* At the start, and when a copy size has changed. */
-void session_deep_begin(struct session *s);
-/* How much of its stack the thread of a sample needs. */
-void session_deep_learn(struct session *s, const struct outcome *o);
-
-/* session-adapt.c */
 /* No size of stack copies was requested, and it may change while the session runs. */
 bool session_may_choose_copies(const struct session_options *options);
-int session_adapt_start(struct session *s);
-void session_adapt_count(struct session *s, const struct outcome *o);
-void session_adapt_tick(struct session *s);
 /* adapt_save() on all CPUs. */
 void session_adapt_save(struct session *s, bool on);
 /* May samples of stacks beyond their copies wake main at once? */
 bool session_may_read_soon(const struct session_options *options);
-/* Each tick; true: the usual work of a tick is due, too. */
-bool session_deep_tick(struct session *s, uint64_t now);
 
 /* session.c: a ring has records. */
 int session_ring_ready(struct loop_source *source, uint32_t events);
@@ -294,28 +297,9 @@ void session_raw_process(struct session *session, const struct load_answer *answ
 /* session-writer.c */
 int session_make_writer(struct session *session);
 
-/* session-waits.c: options.waits.  Does nothing without. */
-int session_waits_make(struct session *session);
-int session_waits_start(struct session *session);
-/* Takes an outcome of a sample over: to its wait, or straight to the emitter. */
-int session_waits_outcome(struct session *session, const struct outcome *outcome);
-/* Thins samples of switches, or stops that: each tick. */
-int session_waits_tick(struct session *session);
-/* All outcomes were taken: ends the waits that go on. */
-int session_waits_finish(struct session *session);
-
-/* session-marks.c: options.mark_rings.  Does nothing without. */
-int session_marks_make(struct session *session);
-int session_marks_tick(struct session *session);
-/* A sample of a static probe (perf_spec.usdt) is a mark too. */
-int session_marks_sample(struct session *session, const struct sample_info *info);
 /* A thread has ended, as the reader reports it. */
 void session_marks_exited(void *session, uint32_t pid, uint32_t tid, uint64_t time);
-/* The targets make no more marks: takes the last. */
-int session_marks_stop(struct session *session);
-/* After the symbols: writes what has waited for them, and notes the losses. */
-int session_marks_finish(struct session *session);
-void session_marks_free(struct session *session);
+void session_marks_free(struct session *s);
 
 /* session-shared.c */
 /* Adds it to the sessions of options.shared; removes it, and its use of the kernel's symbols. */

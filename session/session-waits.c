@@ -38,7 +38,7 @@ static bool can_read_stacks(const struct session *s)
 	       session_frames(s) & FRAMES_USER;
 }
 
-int session_waits_make(struct session *s)
+static int make(struct session *s)
 {
 	bool sampled = perf_source_samples_switches(s->source), read = can_read_stacks(s);
 	const struct waits_options options = {
@@ -93,7 +93,7 @@ static uint64_t on_clock(const struct session *s, uint64_t time)
 }
 
 /* Threads that sleep all the time have no record. */
-int session_waits_start(struct session *s)
+static int start(struct session *s)
 {
 	bool tasks = perf_source_options(s->source)->tasks;
 	int r = 0;
@@ -121,7 +121,8 @@ int session_waits_start(struct session *s)
 	return r < 0 ? trace(r) : 0;
 }
 
-int session_waits_outcome(struct session *s, const struct outcome *o)
+/* Takes an outcome over: to its wait, or straight to the emitter. */
+static int take_outcome(struct session *s, const struct outcome *o)
 {
 	if (!s->waits)
 		return emit_outcome(s->emit, o);
@@ -129,13 +130,13 @@ int session_waits_outcome(struct session *s, const struct outcome *o)
 }
 
 /* By the waits that ended since the last look: about the switches out. */
-int session_waits_tick(struct session *s)
+static int tick(struct session *s, uint64_t now)
 {
-	uint64_t now = clock_ns(CLOCK_MONOTONIC), ns = now - s->thin.at;
-	uint64_t waits = s->account.waits - s->thin.waits, limit;
+	uint64_t ns, limit, waits = s->account.waits - s->thin.waits;
 
-	if (!s->waits)
+	if (!s->waits || s->state != SESSION_RUNNING)
 		return 0;
+	ns = now - s->thin.at;
 	reader_ask_stacks(s->reader, clock_ns(s->options.clock) - MIN_WAIT_NS);
 	if (ns < THIN_LOOK_MS * NSEC_PER_MSEC)
 		return 0;
@@ -153,7 +154,11 @@ int session_waits_tick(struct session *s)
 	return 0;
 }
 
-int session_waits_finish(struct session *s)
+/* Ends the waits that go on. */
+static int stop(struct session *s)
 {
 	return s->waits ? waits_finish(s->waits, on_clock(s, s->stopped_at)) : 0;
 }
+
+const struct session_part session_waits = {
+	.make = make, .start = start, .outcome = take_outcome, .tick = tick, .stop = stop};

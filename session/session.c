@@ -36,6 +36,19 @@ enum {
 	GIVE_UP_MS = 1000, /* of a flush that the unwinder does not answer, which would be a bug */
 };
 
+/* In the order of the calls. */
+static const struct session_part *const parts[] = {&session_copies, &session_waits, &session_marks};
+
+/* A step of each part, until one does not return 0. */
+#define EACH_PART(step, ...)                                                 \
+	({                                                                   \
+		int r_ = 0;                                                  \
+		for (size_t i_ = 0; i_ < ARRAY_SIZE(parts) && r_ == 0; i_++) \
+			if (parts[i_]->step)                                 \
+				r_ = parts[i_]->step(__VA_ARGS__);           \
+		r_;                                                          \
+	})
+
 /* The first failure is the one that is reported.  The recorded part is completed. */
 static void fail_session(struct session *s, int r, const char *what)
 {
@@ -245,15 +258,10 @@ static int start_polling(struct session *s)
 
 static int take_outcome(struct session *s, const struct outcome *o)
 {
-	int r;
-
 	switch (o->kind) {
 	case OUTCOME_SAMPLE:
 		reader_answered(s->reader, &o->info);
-		session_deep_learn(s, o);
-		session_adapt_count(s, o);
-		r = session_waits_outcome(s, o);
-		return r < 0 ? trace(r) : session_marks_sample(s, &o->info);
+		return EACH_PART(outcome, s, o);
 	case OUTCOME_WANT_MODULE:
 		return reader_want_module(s->reader, o->info.process, o->module);
 	case OUTCOME_WANT_MAPS:
@@ -346,7 +354,7 @@ static void finish(struct session *s)
 {
 	int r = writer_symbols_flush(s->writer), flushed;
 
-	r = r < 0 ? r : session_marks_finish(s);
+	r = r < 0 ? r : EACH_PART(finish, s);
 	give_up_in_flight(s);
 	if (emit_lines_left(s->emit))
 		session_note(s,
@@ -395,8 +403,7 @@ static void advance(struct session *s)
 		if (r >= 0 && (s->drained || now > s->deadline)) {
 			s->state = SESSION_NAMING;
 			s->deadline = now + SESSION_NAMING_MS * NSEC_PER_MSEC;
-			r = session_waits_finish(s);
-			r = r < 0 ? r : session_marks_stop(s);
+			r = EACH_PART(stop, s);
 			emit_ask_names(s->emit);
 			r = r < 0 ? r : write_other_losses(s);
 		}
@@ -542,18 +549,16 @@ static void session_tick(struct session *s)
 	if (s->state != SESSION_RUNNING || s->eager_until || now >= s->second_at ||
 	    now - s->worked_at > session_read_ns(s) / 2)
 		session_work(s);
-	if (s->state == SESSION_RUNNING && session_marks_tick(s) < 0)
-		fail_session(s, -EIO, "marks");
-	if (!session_deep_tick(s, now))
-		return;
 	if (s->state == SESSION_READY || s->state == SESSION_DONE)
 		return;
-	session_adapt_tick(s);
+	r = EACH_PART(tick, s, now);
+	if (r < 0)
+		fail_session(s, r, "waits and marks");
+	if (r == SESSION_TICK_ENDS)
+		return;
 	r = reader_consent_tick(s->reader);
 	if (r >= 0 && s->state == SESSION_RUNNING)
 		r = session_own_turn(s);
-	if (r >= 0 && s->state == SESSION_RUNNING)
-		r = session_waits_tick(s);
 	if (r < 0)
 		fail_session(s, r, "mappings and names");
 	if (emit_read_dumps(s->emit, now) && s->state == SESSION_RUNNING && !s->early_ticks &&
@@ -644,13 +649,13 @@ int session_start(struct session *s)
 	s->state = SESSION_RUNNING;
 	session_budget_start(s);
 	if (s->options.child)
-		return trace(session_waits_start(s));
+		return trace(EACH_PART(start, s));
 	if (s->options.armed)
 		perf_source_hold(s->source);
 	r = perf_source_enable(s->source);
 	/* After the events are on: records report all changes from here. */
 	if (r >= 0)
-		r = session_waits_start(s);
+		r = EACH_PART(start, s);
 	if (r >= 0)
 		r = scan_processes(s);
 	if (r >= 0 && s->options.poll_ms)
@@ -808,9 +813,7 @@ static int make_stages(struct session *s)
 	if (r >= 0)
 		r = make_loader(s);
 	if (r >= 0)
-		r = session_waits_make(s);
-	if (r >= 0)
-		r = session_marks_make(s);
+		r = EACH_PART(make, s);
 	if (r >= 0)
 		r = make_reader(s, uo.maps_wait_ns);
 	if (r >= 0)
@@ -875,7 +878,6 @@ static int session_make(struct session *s, char *error, size_t error_size)
 		r = session_open_targets(s, error, error_size);
 	if (r < 0)
 		return trace(r);
-	session_deep_begin(s);
 	session_open_kernel_names(s);
 	if (s->options.raw) {
 		r = session_raw_start(s);
@@ -885,8 +887,6 @@ static int session_make(struct session *s, char *error, size_t error_size)
 	r = session_make_writer(s);
 	if (r >= 0)
 		r = make_stages(s);
-	if (r >= 0)
-		r = session_adapt_start(s);
 	if (r >= 0)
 		r = join_loop(s);
 	return r < 0 ? trace(r) : 0;
@@ -954,6 +954,7 @@ struct session *session_free(struct session *s)
 	free(s->flushes.items);
 	free(s->rings);
 	free(s->soon_until);
+	free(s->adapt);
 	(void)unwind_stage_free(s->unwinder);
 	(void)loader_free(s->loader);
 	drop_outcomes(s);
@@ -974,7 +975,6 @@ struct session *session_free(struct session *s)
 	waker_deinit(&s->main_waker);
 	for (size_t i = 0; i < s->n_notes; i++)
 		free(s->notes[i]);
-	free(s->adapt);
 	session_targets_deinit(s);
 	s->freed = true;
 	if (!s->reporting)

@@ -438,8 +438,8 @@ size_t uw_calls_find(struct uw_calls *calls, Dwarf *dwarf, Dwarf_Die *cu, uint64
 	return walk(&s, cu, 0) ? drop_outer_functions(ret_dies, s.n) : 0;
 }
 
-bool uw_calls_span(struct uw_calls *calls, Dwarf_Die *cu, uint64_t address,
-		   struct uw_span *ret_span)
+static bool calls_span(struct uw_calls *calls, Dwarf_Die *cu, uint64_t address,
+		       struct uw_span *ret_span)
 {
 	bool new;
 	struct uw_unit_calls *unit = unit_of(calls, dwarf_dieoffset(cu), &new);
@@ -941,7 +941,7 @@ static bool find_span(struct uw_lines *lines, uint64_t vaddr, struct uw_span *re
 	struct uw_span span;
 	Dwarf_Die cu;
 
-	if (!find_unit(lines, vaddr, &cu) || !uw_calls_span(&lines->calls, &cu, vaddr, &span) ||
+	if (!find_unit(lines, vaddr, &cu) || !calls_span(&lines->calls, &cu, vaddr, &span) ||
 	    !narrow_to_row(&cu, vaddr, &span))
 		return false;
 	*ret_span = span;

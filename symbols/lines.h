@@ -32,6 +32,3 @@ void uw_calls_deinit(struct uw_calls *calls);
 /* The DIEs that hold @address, outermost first: the function, then inlined calls.  0: none. */
 size_t uw_calls_find(struct uw_calls *calls, Dwarf *dwarf, Dwarf_Die *cu, uint64_t address,
 		     Dwarf_Die ret_dies[UW_CALLS_MAX]);
-/* Where the same DIEs hold; of the outermost one, the range that holds @address. */
-bool uw_calls_span(struct uw_calls *calls, Dwarf_Die *cu, uint64_t address,
-		   struct uw_span *ret_span);

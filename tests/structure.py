@@ -7,6 +7,7 @@ have a header of their own.  Prints one line a test:
   circles        no two modules of a folder call one another, directly or through others of that folder
   narrow         for information: the share of exported functions that one other file of the same folder alone calls, and
                  of these the ones that no test calls either: they are no interface
+  unused         no function is exported that its own file alone uses: it is static
   private        the number of -private.h headers: below PRIVATE
 """
 import collections, os, re, subprocess, sys
@@ -30,7 +31,7 @@ def module(source):
 
 
 defined, wanted = {}, {}
-for source in (f for f in product if f.endswith(".c")):
+for source in (f for f in product if f.endswith(".c") and not f.endswith(".bpf.c")):
     path = os.path.join(build, source[:-2] + ".o")
     if not os.path.exists(path):
         print("skip structure: %s is not built" % path)
@@ -96,11 +97,14 @@ for f in (f for f in tracked if f.startswith(("tests/unit/", "tests/fuzz/", "tes
         tested.update(re.findall(r"\b[a-z]\w+", text.read()))
 
 exported = narrow = untested = 0
+unused = []
 by_folder = collections.Counter()
 for source, (_, functions) in wanted.items():
     for name in functions:
         exported += 1
         files = users[name]
+        if not files and name not in tested and name != "main":
+            unused.append("%s of %s" % (name, source))
         if len(files) == 1 and os.path.dirname(next(iter(files))) == os.path.dirname(source):
             narrow += 1
             if name not in tested:
@@ -108,6 +112,7 @@ for source, (_, functions) in wanted.items():
                 by_folder[os.path.dirname(source)] += 1
             if listing:
                 print("    narrow", name, source, "<-", next(iter(files)), "" if name in tested else "(no test)")
+print("not ok unused: %s" % ", ".join(unused) if unused else "ok unused")
 share = 100 * narrow / exported
 print("    narrow: %d of %d exported functions (%.1f %%) are called from one other file of their folder alone; "
       "%d of them (%.1f %%, goal %d %%) by no test either: %s" %

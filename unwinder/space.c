@@ -59,7 +59,7 @@ int uw_maps_new(const struct uw_map *maps, size_t n, struct uw_maps **ret_maps)
 	return 0;
 }
 
-struct uw_maps *uw_maps_ref(struct uw_maps *maps)
+static struct uw_maps *maps_ref(struct uw_maps *maps)
 {
 	atomic_fetch_add_explicit(&maps->refs, 1, memory_order_relaxed);
 	return maps;
@@ -96,7 +96,7 @@ int uw_space_of_parts(struct uw_maps *const *parts, size_t n_parts, uint32_t key
 	atomic_init(&space->refs, 1);
 	for (size_t i = 0; i < n_parts; i++) {
 		space->n_maps += parts[i]->n;
-		space->parts[i] = (struct uw_part){parts[i]->maps[0].start, uw_maps_ref(parts[i])};
+		space->parts[i] = (struct uw_part){parts[i]->maps[0].start, maps_ref(parts[i])};
 	}
 	hold(space_bytes(n_parts));
 	*ret_space = space;

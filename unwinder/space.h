@@ -40,7 +40,6 @@ struct uw_space {
 /* Copies @maps (at least one), takes a reference on each module.  -ENOMEM; -EINVAL when not
  * ascending. */
 int uw_maps_new(const struct uw_map *maps, size_t n, struct uw_maps **ret_maps);
-struct uw_maps *uw_maps_ref(struct uw_maps *maps);
 struct uw_maps *uw_maps_unref(struct uw_maps *maps);
 /* A space of these runs, in this order; takes a reference on each.  Errors as in uw_maps_new(). */
 int uw_space_of_parts(struct uw_maps *const *parts, size_t n_parts, uint32_t key,

@@ -1,5 +1,9 @@
-/* session-deep.c - stacks beyond the kernel's copies, frames of interpreters: the session's side of perf/at-sample.h.
- * Thread: main. */
+/* session-copies.c - how much of each stack is copied.  Thread: main.
+ *
+ * The kernel's copies get their size while the session runs (pipeline/adapt.h, perf_source_set_stack_bytes()): each outcome has
+ * the bytes of its copy that were needed.  The rest of deeper stacks, and frames of interpreters, are copied at the sample
+ * (perf/at-sample.h), or read soon after it. */
+#include <errno.h>
 #include <time.h>
 
 #include "base/error.h"
@@ -55,7 +59,8 @@ void session_want_program(struct session *s)
 		(void)loop_add(s->loop, &s->program, fd, EPOLLIN, program_ready);
 }
 
-void session_deep_begin(struct session *s)
+/* At the start, and when a size has changed. */
+static void begin(struct session *s)
 {
 	const struct perf_options *o = perf_source_options(s->source);
 	uint32_t least = o->stack_bytes;
@@ -71,6 +76,97 @@ void session_deep_begin(struct session *s)
 	}
 	deep_set_room(session_deep(s), least);
 }
+
+/* ---- the size of the kernel's copies ---- */
+
+/* A guess for a stack that went on beyond its copy and was not completed. */
+enum { CUT_TIMES = 4 };
+
+bool session_may_choose_copies(const struct session_options *so)
+{
+	return !so->stack_bytes && !so->waits && !so->poll_ms && !so->raw;
+}
+
+static int make(struct session *s)
+{
+	const struct perf_options *o = perf_source_options(s->source);
+
+	begin(s);
+	if (!session_may_choose_copies(&s->options) || !o->stack_bytes || (o->tasks && !o->sizes))
+		return 0;
+	s->adapt = calloc(o->n_cpus, sizeof(*s->adapt));
+	if (!s->adapt)
+		return fail(-ENOMEM);
+	s->n_adapt = o->n_cpus;
+	for (size_t i = 0; i < s->n_adapt; i++)
+		s->adapt[i] = (struct adapt){
+			.bytes = o->stack_bytes,
+			.stride = o->tasks ? 2 : 1,
+		};
+	return 0;
+}
+
+static uint64_t bytes_needed(const struct session *s, const struct outcome *o)
+{
+	uint64_t full = o->info.full_copy;
+
+	/* The others have no count of used bytes. */
+	if (s->options.engine != UW_ENGINE_NATIVE)
+		return full ? CUT_TIMES * full : o->info.stack_len;
+	if (full && o->stack_used <= full && o->result == UW_CUT && o->reason != UW_TOO_DEEP)
+		return CUT_TIMES * full;
+	return o->stack_used;
+}
+
+static void count(struct session *s, const struct outcome *o)
+{
+	const struct perf_options *options;
+	size_t i = 0;
+
+	if (!s->n_adapt || o->skipped || !o->info.stack_len || o->info.wait)
+		return;
+	options = perf_source_options(s->source);
+	while (i < s->n_adapt && options->cpus[i] != o->info.cpu)
+		i++;
+	if (i < s->n_adapt)
+		(void)adapt_count(&s->adapt[i], bytes_needed(s, o));
+}
+
+void session_adapt_save(struct session *s, bool on)
+{
+	for (size_t i = 0; i < s->n_adapt; i++)
+		adapt_save(&s->adapt[i], on);
+}
+
+/* The events change where another size was chosen. */
+static void change_sizes(struct session *s)
+{
+	const struct perf_options *o = perf_source_options(s->source);
+	bool changed = perf_source_settle(s->source);
+
+	for (size_t i = 0; i < s->n_adapt && s->state == SESSION_RUNNING; i++) {
+		uint32_t before = perf_source_stack_bytes(s->source, o->cpus[i]);
+		uint32_t after = s->adapt[i].bytes;
+		int r;
+
+		if (after == before)
+			continue;
+		r = perf_source_set_stack_bytes(s->source, o->cpus[i], after);
+		if (r == -EAGAIN)
+			continue;
+		if (r < 0) {
+			s->adapt[i].bytes = before;
+			continue;
+		}
+		log_verbose("cpu %u: stack copies of %u bytes (were %u)", o->cpus[i], after,
+			    before);
+		changed = true;
+	}
+	if (changed)
+		begin(s);
+}
+
+/* ---- stacks that go on beyond them ---- */
 
 /* While stacks end beyond their copies, which no program copies, the rings are read as soon as a sample
  * is there, and where that is not possible as soon as one may be there: the thread has moved less then. */
@@ -125,7 +221,8 @@ static void read_soon(struct session *s, uint32_t cpu)
 	s->eager_until = clock_ns(CLOCK_MONOTONIC) + EAGER_MS * NSEC_PER_MSEC;
 }
 
-bool session_deep_tick(struct session *s, uint64_t now)
+/* The work of a tick is due, not just the rings. */
+static bool is_due(struct session *s, uint64_t now)
 {
 	end_soon(s, now);
 	if (!s->eager_until)
@@ -141,7 +238,7 @@ bool session_deep_tick(struct session *s, uint64_t now)
 	return true;
 }
 
-/* A smaller copy is made larger (session-adapt.c) where more than a few stacks go on beyond it; a wake-up a sample costs more
+/* A smaller copy is made larger (change_sizes()) where more than a few stacks go on beyond it; a wake-up a sample costs more
  * than any copy. */
 static bool reads_soon(const struct session *s, uint32_t copy)
 {
@@ -162,7 +259,8 @@ static void learn_stg(struct session *s, const struct outcome *o)
 	session_want_program(s);
 }
 
-void session_deep_learn(struct session *s, const struct outcome *o)
+/* How much of its stack the thread of a sample needs. */
+static int learn(struct session *s, const struct outcome *o)
 {
 	bool beyond = o->stack_used > o->info.full_copy ||
 		      (o->result == UW_CUT && o->reason != UW_TOO_DEEP);
@@ -177,6 +275,8 @@ void session_deep_learn(struct session *s, const struct outcome *o)
 	if (session_deep(s) && o->info.full_copy && !o->skipped && o->info.space)
 		deep_learn(session_deep(s), o->info.tid, o->stack_used, o->info.full_copy,
 			   o->result == UW_WHOLE || o->reason == UW_TOO_DEEP);
+	count(s, o);
+	return 0;
 }
 
 /* Looks for the perf map of compiled code before the first frame of it: without one its functions are named as interpreted ones. */
@@ -211,3 +311,13 @@ void session_script_answer(struct session *s, const struct load_answer *a)
 	s->early_ticks = UINT32_MAX;
 	(void)loop_timer_set(&s->tick, session_read_ns(s), session_read_ns(s));
 }
+
+static int tick(struct session *s, uint64_t now)
+{
+	if (!is_due(s, now))
+		return SESSION_TICK_ENDS;
+	change_sizes(s);
+	return 0;
+}
+
+const struct session_part session_copies = {.make = make, .outcome = learn, .tick = tick};
