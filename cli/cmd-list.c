@@ -42,7 +42,7 @@ static const struct options options = {
 		    "# the fields of one, for --filter\n"
 		    "sudo perfwind list sched:sched_switch\n\n"
 		    "# the static probes of a library\n"
-		    "perfwind list usdt:/usr/lib/x86_64-linux-gnu/libc.so.6",
+		    "perfwind list usdt:/usr/lib/x86_64-linux-gnu/libstdc++.so.6",
 	.max_arguments = 1,
 };
 

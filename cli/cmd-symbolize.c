@@ -15,6 +15,7 @@
 #include "cli/command.h"
 #include "cli/common-options.h"
 #include "cli/module-file.h"
+#include "cli/debug-package.h"
 #include "cli/debuginfod.h"
 #include "cli/own-session.h"
 #include "cli/symbolize.h"
@@ -87,16 +88,34 @@ static int write_packets(const char *path, const char *output, const struct buff
 	return r;
 }
 
+static void print_fetched(const struct debuginfod_result *result, size_t n)
+{
+	char text[96] = "";
+
+	if (result->unanswered)
+		(void)snprintf(text, sizeof(text),
+			       "; no server answered for %zu (hint: check DEBUGINFOD_URLS)",
+			       result->unanswered);
+	log_info("debuginfod: %zu of %zu debug files%s%s", result->found, n, text,
+		 result->asked < n ? "; the time was over (hint: --debuginfod-time)" : "");
+}
+
 /* Debug files that lack here, out of the servers of DEBUGINFOD_URLS.  Before the privileges for that go. */
 static void fetch(struct symbolize_command *command, const struct profile *profile)
 {
 	static char folder[PATH_MAX];
 	struct uw_build_id ids[DEBUGINFOD_FILES_MAX];
-	size_t n = symbolize_missing(profile, &command->places, ids, ARRAY_SIZE(ids)), asked = 0;
-	double seconds =
-		command->debuginfod_time > 0 ? command->debuginfod_time : DEBUGINFOD_SECONDS;
-	int r = debuginfod_fetch(ids, n, (unsigned)min_u64((uint64_t)seconds, 3600), &asked);
+	size_t n = symbolize_missing(profile, &command->places, ids, ARRAY_SIZE(ids));
+	struct debuginfod_result result;
+	double given = command->debuginfod_time > 0 ? command->debuginfod_time : DEBUGINFOD_SECONDS;
+	unsigned seconds = (unsigned)min_u64((uint64_t)given, 3600);
+	int r;
 
+	if (n)
+		log_info("debuginfod: asking for %zu debug file%s, for at most %u s (Ctrl-C ends "
+			 "it)",
+			 n, n == 1 ? "" : "s", seconds);
+	r = debuginfod_fetch(ids, n, seconds, &result);
 	if (r == -ENOENT)
 		log_error("--debuginfod: libdebuginfod.so.1 is not installed (hint: apt install "
 			  "libdebuginfod1)");
@@ -104,8 +123,7 @@ static void fetch(struct symbolize_command *command, const struct profile *profi
 		log_error("--debuginfod: %s", strerror(-r));
 	if (r < 0)
 		return;
-	log_info("debuginfod: %d of %zu debug files%s", r, n,
-		 asked < n ? "; the time was over (hint: --debuginfod-time)" : "");
+	print_fetched(&result, n);
 	debuginfod_folder(folder, sizeof(folder));
 	command->places.fetched = folder;
 }
@@ -121,7 +139,63 @@ static void confine(void)
 	own_session_give_up(&features, false);
 }
 
-static void print_result(const struct symbolize_result *result)
+/* The modules that lack names still; @packages: of Debian. */
+static void print_missing(const struct symbolize_result *result, const char *const *packages)
+{
+	static const char *const why[] = {
+		[SYMBOLIZE_NO_FILE] = "not found: %.*s (there is no file here)",
+		[SYMBOLIZE_OTHER_BUILD] = "not found: %.*s (the file there is of another build)",
+		[SYMBOLIZE_NO_BUILD_ID] =
+			"not found: %.*s (the trace has no build id of it: --symfs only)",
+		[SYMBOLIZE_STRIPPED] = "no symbols: %.*s",
+	};
+	size_t shown = min_u64(result->n_missing, ARRAY_SIZE(result->missing)), others = 0;
+	char n[32];
+
+	for (size_t i = 0; i < shown; i++) {
+		const struct symbolize_missing *missing = &result->missing[i];
+		struct buffer text = {0};
+
+		text_clean(&text, missing->path);
+		printf("  ");
+		printf(why[missing->why], (int)text.len, (const char *)text.data);
+		if (*packages[i])
+			printf(" (hint: %s)", packages[i]);
+		printf("\n");
+		others += !*packages[i];
+		buffer_deinit(&text);
+	}
+	if (result->n_missing > shown)
+		printf("  and %s more\n", text_count(result->n_missing - shown, n));
+	if (others)
+		printf("  hint: --symfs DIR with copies of the files at their paths, --debug-dir "
+		       "DIR with their debug files,\n        --buildid-dir DIR of `perf archive`, "
+		       "or --debuginfod\n");
+}
+
+/* @may_look: not where the process is confined. */
+static void print_with_packages(const struct symbolize_result *result, bool may_look)
+{
+	enum { MISSING = ARRAY_SIZE(result->missing) };
+	char packages[MISSING][DEBUG_PACKAGE_NAME] = {""}, texts[MISSING][64 + DEBUG_PACKAGE_NAME];
+	const char *paths[MISSING], *hints[MISSING];
+	size_t shown = min_u64(result->n_missing, MISSING);
+
+	for (size_t i = 0; i < shown; i++) {
+		hints[i] = texts[i];
+		texts[i][0] = 0;
+		paths[i] =
+			result->missing[i].why == SYMBOLIZE_STRIPPED ? result->missing[i].path : "";
+	}
+	if (may_look && shown)
+		debug_packages("", paths, shown, packages);
+	for (size_t i = 0; i < shown; i++)
+		if (packages[i][0])
+			debug_package_command("", packages[i], texts[i], sizeof(texts[i]));
+	print_missing(result, hints);
+}
+
+static void print_result(const struct symbolize_result *result, bool may_look)
 {
 	char a[32], b[32], c[32];
 
@@ -129,13 +203,7 @@ static void print_result(const struct symbolize_result *result)
 	       text_count(result->modules, b), text_count(result->addresses, c));
 	printf("%s got names, %s inlined calls and lines\n", text_count(result->named, a),
 	       text_count(result->lined, b));
-	for (size_t i = 0; i < result->n_missing; i++) {
-		struct buffer text = {0};
-
-		text_clean(&text, result->missing[i]);
-		printf("  not found: %.*s\n", (int)text.len, (const char *)text.data);
-		buffer_deinit(&text);
-	}
+	print_with_packages(result, may_look);
 }
 
 static int symbolize_run(int argc, char **argv)
@@ -180,7 +248,7 @@ static int symbolize_run(int argc, char **argv)
 	profile_deinit(&profile);
 	if (r < 0 || write_packets(path, command.output, &packets) < 0)
 		return 1;
-	print_result(&result);
+	print_result(&result, !command.debuginfod);
 	return 0;
 }
 

@@ -1,9 +1,10 @@
 /* debug-package.c - see debug-package.h.
  *
  * /var/lib/dpkg/info/NAME.list, or NAME:ARCH.list, has the paths of the files of a package, one a line.  Debian
- * builds NAME-dbgsym of each package (https://wiki.debian.org/DebugPackage); glibc's is libc6-dbg, and pythonX.Y-dbg is the one
- * of all packages of CPython X.Y (field Build-Ids of the package in Debian 12).  A path has one
- * name in /lib and one in /usr/lib where these are the same folder. */
+ * builds NAME-dbgsym of each package (https://wiki.debian.org/DebugPackage); of these the main archive has one instead
+ * (Debian 12): glibc's is libc6-dbg, pythonX.Y-dbg and openjdk-N-dbg are those of all packages of CPython X.Y and OpenJDK N.
+ * (libstdc++6-12-dbg has no debug files of libstdc++6: it is another build.)  A path has one name in /lib and one in /usr/lib
+ * where these are the same folder. */
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
@@ -39,27 +40,33 @@ static bool has_line(const char *text, size_t len, const char *path)
 	return false;
 }
 
-/* The length of "python3.11" in "python3.11-minimal" and "libpython3.11-stdlib"; *ret_at: where it begins.  0: another package. */
-static size_t python_of(const char *list, const char **ret_at)
+/* The length of "python3.11" in "python3.11-minimal" and "libpython3.11-stdlib", of "openjdk-17" in "openjdk-17-jre-headless".
+ * 0: another package; *ret_at: where it begins. */
+static size_t family_of(const char *list, const char **ret_at)
 {
-	size_t n;
+	static const char *const families[] = {"python3.", "openjdk-"};
 
 	*ret_at = list + (strncmp(list, "lib", 3) ? 0 : 3);
-	if (strncmp(*ret_at, "python3.", 8) != 0)
-		return 0;
-	n = strspn(*ret_at + 8, "0123456789");
-	return n && strchr("-:.", (*ret_at)[8 + n]) ? 8 + n : 0;
+	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+		size_t len = strlen(families[i]), n;
+
+		if (strncmp(*ret_at, families[i], len) != 0)
+			continue;
+		n = strspn(*ret_at + len, "0123456789");
+		return n && strchr("-:.", (*ret_at)[len + n]) ? len + n : 0;
+	}
+	return 0;
 }
 
 /* "libssl3:amd64.list" -> "libssl3-dbgsym". */
 static void name_of(const char *list, char to[DEBUG_PACKAGE_NAME])
 {
 	size_t len = strcspn(list, ":"), n;
-	const char *python;
+	const char *family;
 
-	n = python_of(list, &python);
+	n = family_of(list, &family);
 	if (n && n + sizeof("-dbg") <= DEBUG_PACKAGE_NAME) {
-		(void)snprintf(to, DEBUG_PACKAGE_NAME, "%.*s-dbg", (int)n, python);
+		(void)snprintf(to, DEBUG_PACKAGE_NAME, "%.*s-dbg", (int)n, family);
 		return;
 	}
 	len = min_u64(len, strlen(list) - (strchr(list, ':') ? 0 : strlen(list_end)));
@@ -107,7 +114,7 @@ void debug_packages(const char *root, const char *const *paths, size_t n,
 }
 
 /* apt names a list by its address: HOST_debian-debug_dists_SUITE_main_binary-amd64_Packages. */
-bool debug_archive_is_known(const char *root)
+static bool archive_is_known(const char *root)
 {
 	const struct dirent *entry;
 	bool known = false;
@@ -121,4 +128,13 @@ bool debug_archive_is_known(const char *root)
 	if (dir)
 		(void)closedir(dir);
 	return known;
+}
+
+void debug_package_command(const char *root, const char *package, char *to, size_t size)
+{
+	bool lacks = strstr(package, "-dbgsym") && !archive_is_known(root);
+
+	(void)snprintf(to, size, "%sapt install %s",
+		       lacks ? "add the archive debian-debug to apt's sources, then " : "",
+		       package);
 }

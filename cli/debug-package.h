@@ -11,6 +11,6 @@ enum { DEBUG_PACKAGES_MAX = 8, DEBUG_PACKAGE_NAME = 128 };
  * machine), once for all. */
 void debug_packages(const char *root, const char *const *paths, size_t n,
 		    char ret_names[][DEBUG_PACKAGE_NAME]);
-/* Has apt a list of an archive with -dbgsym packages (Debian's debian-debug, Ubuntu's ddebs), which is not one of its default
- * sources?  @root as above. */
-bool debug_archive_is_known(const char *root);
+/* The command that installs a package of debug_packages(): "apt install libc6-dbg".  -dbgsym packages are in an archive
+ * (Debian's debian-debug, Ubuntu's ddebs) that is not one of apt's default sources: it is named where apt has no list of it. */
+void debug_package_command(const char *root, const char *package, char *to, size_t size);

@@ -27,7 +27,7 @@
 #define FILE_BYTES_MAX "536870912" /* of one file, as libdebuginfod's DEBUGINFOD_MAXSIZE */
 #define ALL_BYTES_MAX (2ull << 30) /* of all files of a command */
 
-enum { NO_LIBRARY = 'x', FOUND = '1', NOT_FOUND = '0', FILE_SECONDS = 30 };
+enum { NO_LIBRARY = 'x', FOUND = '1', NOT_FOUND = '0', NOT_ANSWERED = '2', FILE_SECONDS = 30 };
 
 const char *debuginfod_refusal(void)
 {
@@ -156,7 +156,7 @@ static void fetch_all(const struct uw_build_id *ids, size_t n, int report)
 		if (fd >= 0 && fstat(fd, &st) == 0)
 			bytes += (uint64_t)st.st_size;
 		free(path);
-		if (!answer(report, fd >= 0 ? FOUND : NOT_FOUND))
+		if (!answer(report, fd >= 0 ? FOUND : fd == -ENOENT ? NOT_FOUND : NOT_ANSWERED))
 			return;
 		(void)fd_close(fd);
 	}
@@ -164,38 +164,38 @@ static void fetch_all(const struct uw_build_id *ids, size_t n, int report)
 
 /* ---- the command ---- */
 
-static int wait_for(int report, uint64_t until, size_t *ret_asked)
+static int wait_for(int report, uint64_t until, struct debuginfod_result *result)
 {
-	int found = 0;
-
 	for (;;) {
 		uint64_t now = clock_ns(CLOCK_MONOTONIC);
 		struct pollfd pfd = {.fd = report, .events = POLLIN};
 		char what;
 
 		if (now >= until)
-			return found;
+			return 0;
 		if (poll(&pfd, 1, (int)((until - now) / NSEC_PER_MSEC) + 1) < 0 && errno != EINTR)
 			return fail(-errno);
 		if (!pfd.revents)
 			continue;
 		if (read(report, &what, 1) != 1)
-			return found;
+			return 0;
 		if (what == NO_LIBRARY)
 			return -ENOENT;
-		++*ret_asked;
-		found += what == FOUND;
+		result->asked++;
+		result->found += what == FOUND;
+		result->unanswered += what == NOT_ANSWERED;
 	}
 }
 
-int debuginfod_fetch(const struct uw_build_id *ids, size_t n, unsigned seconds, size_t *ret_asked)
+int debuginfod_fetch(const struct uw_build_id *ids, size_t n, unsigned seconds,
+		     struct debuginfod_result *ret)
 {
 	uint64_t until = clock_ns(CLOCK_MONOTONIC) + seconds * NSEC_PER_SEC;
 	char folder[PATH_MAX];
 	int ends[2], r;
 	pid_t pid;
 
-	*ret_asked = 0;
+	*ret = (struct debuginfod_result){0};
 	n = min_u64(n, DEBUGINFOD_FILES_MAX);
 	debuginfod_folder(folder, sizeof(folder));
 	if (!n || !*folder)
@@ -212,7 +212,7 @@ int debuginfod_fetch(const struct uw_build_id *ids, size_t n, unsigned seconds, 
 	r = pid < 0 ? fail(-errno) : 0;
 	(void)fd_close(ends[1]);
 	if (pid > 0) {
-		r = wait_for(ends[0], until, ret_asked);
+		r = wait_for(ends[0], until, ret);
 		(void)kill(pid, SIGKILL);
 		(void)waitpid(pid, NULL, 0);
 	}

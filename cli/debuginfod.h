@@ -22,9 +22,15 @@ bool debuginfod_wanted(bool option);
 const char *debuginfod_refusal(void);
 /* The folder of the cache; "" where there is none. */
 void debuginfod_folder(char *to, size_t size);
-/* Fetches the debug files of @ids into the cache, those that are there already aside, within @seconds.  Returns how many are
- * there afterwards; *ret_asked: how many were asked for before the time was over.  < 0: libdebuginfod is missing
- * (-ENOENT), or no process could be made. */
-int debuginfod_fetch(const struct uw_build_id *ids, size_t n, unsigned seconds, size_t *ret_asked);
+struct debuginfod_result {
+	size_t asked;	   /* files asked for before the time was over */
+	size_t found;	   /* files in the cache afterwards */
+	size_t unanswered; /* requests that no server answered */
+};
+
+/* Fetches the debug files of @ids into the cache, those that are there already aside, within @seconds.  < 0: libdebuginfod
+ * is missing (-ENOENT), or no process could be made. */
+int debuginfod_fetch(const struct uw_build_id *ids, size_t n, unsigned seconds,
+		     struct debuginfod_result *ret);
 /* The file of @id in the cache at @folder: a descriptor of a regular file with unverified content; -ENOENT. */
 int debuginfod_open(const char *folder, const struct uw_build_id *id);

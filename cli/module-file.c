@@ -84,18 +84,30 @@ bool module_file_is_one(const struct profile *p, const struct profile_module *m)
 	return !m->kernel && path[0] == '/' && path[1] != '[' && strncmp(path, "/tmp/perf-", 10);
 }
 
-int module_file_open(struct module_file *file, const struct file_places *places,
-		     const struct profile *p, const struct profile_module *m)
+static int take_file(struct module_file *file, const struct file_places *places, int fd)
 {
-	const char *path = string_table_text(&p->strings, m->path);
-	struct uw_build_id id = id_of(m);
-	int fd = open_file(places, path, &id);
-
 	*file = (struct module_file){
 		.places = places,
 		.source = {.fd = fd, .open = open_debug, .no_duplicate = true},
 	};
 	return fd < 0 ? fail(-ENOENT) : 0;
+}
+
+int module_file_open(struct module_file *file, const struct file_places *places,
+		     const struct profile *p, const struct profile_module *m)
+{
+	const char *path = string_table_text(&p->strings, m->path);
+	struct uw_build_id id = id_of(m);
+
+	return take_file(file, places, open_file(places, path, &id));
+}
+
+int module_file_open_debug(struct module_file *file, const struct file_places *places,
+			   const struct profile_module *m)
+{
+	struct uw_build_id id = id_of(m);
+
+	return take_file(file, places, file_places_open_debug_id(places, &id));
 }
 
 void module_file_close(struct module_file *file)

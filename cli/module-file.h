@@ -20,6 +20,9 @@ bool module_file_is_one(const struct profile *profile, const struct profile_modu
  * if it has the build id of the module; without one only below symfs.  -ENOENT. */
 int module_file_open(struct module_file *file, const struct file_places *places,
 		     const struct profile *profile, const struct profile_module *module);
+/* Opens its debug file alone, where the file is gone: names and lines, and no code.  -ENOENT. */
+int module_file_open_debug(struct module_file *file, const struct file_places *places,
+			   const struct profile_module *module);
 void module_file_close(struct module_file *file);
 /* A new module of symbols/ with the symbols of the open file. */
 int module_file_symbols(struct module_file *file, const struct profile *profile,

@@ -91,6 +91,8 @@ static int add_frame(struct subject *s, const struct profile_frame *frame,
 		result->named++;
 	} else if (!known && found.n) {
 		result->named++;
+	} else if (!known) {
+		result->unnamed++;
 	}
 	result->lined += found.n > 0;
 	if (r != -ENOMEM)
@@ -150,11 +152,24 @@ static bool lacks_something(const struct profile *p, size_t index)
 	return false;
 }
 
-static void note_missing(struct symbolize_result *result, const char *path)
+static void note_missing(struct symbolize_result *result, const char *path, enum symbolize_why why)
 {
-	if (result->n_missing < ARRAY_SIZE(result->missing))
-		(void)snprintf(result->missing[result->n_missing++], sizeof(result->missing[0]),
-			       "%s", path);
+	struct symbolize_missing *to;
+
+	if (result->n_missing++ >= ARRAY_SIZE(result->missing))
+		return;
+	to = &result->missing[result->n_missing - 1];
+	(void)snprintf(to->path, sizeof(to->path), "%s", path);
+	to->why = why;
+}
+
+static enum symbolize_why why_missing(const struct profile_module *m, const char *path)
+{
+	struct stat st;
+
+	if (!m->build_id_len)
+		return SYMBOLIZE_NO_BUILD_ID;
+	return stat(path, &st) < 0 ? SYMBOLIZE_NO_FILE : SYMBOLIZE_OTHER_BUILD;
 }
 
 /* ---- a file of a debuginfod server ---- */
@@ -303,18 +318,8 @@ static int try_fetched(struct subject *s, const struct profile_module *m, struct
 
 static bool has_debug_file(const struct file_places *places, const struct uw_build_id *id)
 {
-	char path[128];
-	struct stat st;
-	size_t n = (size_t)snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%02x/",
-				    id->bytes[0]);
-	_cleanup_(fd_closep) int fd = -1;
+	_cleanup_(fd_closep) int fd = file_places_open_debug_id(places, id);
 
-	for (unsigned i = 1; i < id->len; i++)
-		n += (size_t)snprintf(path + n, sizeof(path) - n, "%02x", id->bytes[i]);
-	(void)snprintf(path + n, sizeof(path) - n, ".debug");
-	fd = file_places_open_debug(places, path);
-	if (fd < 0)
-		fd = procfs_open_regular(path, NULL, &st);
 	return fd >= 0;
 }
 
@@ -341,14 +346,16 @@ static int symbolize_module(struct subject *s, const struct profile_module *m,
 			    struct buffer *packets, struct symbolize_result *result)
 {
 	const char *path = string_table_text(&s->profile->strings, m->path);
+	size_t unnamed = result->unnamed;
 	int r;
 
 	result->modules++;
 	r = try_fetched(s, m, packets, result);
 	if (r)
 		return r < 0 ? trace(r) : 0;
-	if (module_file_open(&s->file, s->places, s->profile, m) < 0) {
-		note_missing(result, path);
+	if (module_file_open(&s->file, s->places, s->profile, m) < 0 &&
+	    module_file_open_debug(&s->file, s->places, m) < 0) {
+		note_missing(result, path, why_missing(m, path));
 		return 0;
 	}
 	result->found++;
@@ -357,6 +364,8 @@ static int symbolize_module(struct subject *s, const struct profile_module *m,
 		r = add_frames(s, m, packets, result);
 	s->module = uw_module_unref(s->module);
 	module_file_close(&s->file);
+	if (result->unnamed > unnamed)
+		note_missing(result, path, SYMBOLIZE_STRIPPED);
 	return r < 0 ? trace(r) : 0;
 }
 

@@ -250,7 +250,8 @@ static void print_without_symbols(const struct session_summary *s, FILE *out)
 		debug_packages("", paths, shown, packages);
 	for (size_t i = 0; i < shown; i++) {
 		const struct session_unsymbolized *module = &s->unsymbolized[i];
-		const char *hint = hint_of(module), *install = packages[i];
+		const char *hint = hint_of(module);
+		char install[64 + DEBUG_PACKAGE_NAME];
 
 		fprintf(out, "  %s ", i ? "        " : "symbols ");
 		print_clean(module->path, out);
@@ -260,12 +261,10 @@ static void print_without_symbols(const struct session_summary *s, FILE *out)
 			fprintf(out, " (their code was gone before its name was read)");
 		else if (hint)
 			fprintf(out, " (hint: %s)", hint);
-		else if (*install)
-			fprintf(out, " (hint: %sapt install %s)",
-				strstr(install, "-dbgsym") && !debug_archive_is_known("")
-					? "add the archive debian-debug to apt's sources, then "
-					: "",
-				install);
+		else if (packages[i][0]) {
+			debug_package_command("", packages[i], install, sizeof(install));
+			fprintf(out, " (hint: %s)", install);
+		}
 		fprintf(out, "\n");
 	}
 }

@@ -125,3 +125,22 @@ int file_places_open_debug(const struct file_places *places, const char *path)
 		fd = open_below(places->symfs, path, "");
 	return fd < 0 ? open_cached_debug(places, path) : fd;
 }
+
+int file_places_open_debug_id(const struct file_places *places, const struct uw_build_id *id)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	char path[128];
+	struct stat st;
+	size_t n;
+
+	if (id->len < 2 || id->len > UW_BUILD_ID_MAX)
+		return -ENOENT;
+	n = (size_t)snprintf(path, sizeof(path), "%s%02x/", by_id, id->bytes[0]);
+	for (unsigned i = 1; i < id->len; i++)
+		n += (size_t)snprintf(path + n, sizeof(path) - n, "%02x", id->bytes[i]);
+	(void)snprintf(path + n, sizeof(path) - n, ".debug");
+	fd = file_places_open_debug(places, path);
+	if (fd < 0)
+		fd = procfs_open_regular(path, NULL, &st);
+	return fd >= 0 && has_build_id(fd, id) ? take_fd(fd) : -ENOENT;
+}

@@ -22,3 +22,5 @@ int file_places_open_cached(const struct file_places *places, const struct uw_bu
 /* The debug file for which @path, as symbols/debugfile.h asks, is the usual place.  It is not
  * checked.  A descriptor, or -ENOENT. */
 int file_places_open_debug(const struct file_places *places, const char *path);
+/* The debug file of a build id: below debug_dir, symfs, in the cache, or in /usr/lib/debug.  A descriptor, or -ENOENT. */
+int file_places_open_debug_id(const struct file_places *places, const struct uw_build_id *id);

@@ -37,7 +37,12 @@ mkdir -p "$TMP/copies$TMP" && cp "$TMP/late" "$TMP/copies$TMP/late"
 strip --strip-all "$TMP/late"
 record late -- "$TMP/late" 0.7
 check late-has-no-names hasnt late 'recurse_|burn '
+"$PERFWIND" symbolize "$TMP/late.pftrace" >"$TMP/late.stripped" 2>&1
+check late-is-stripped grep -qF "no symbols: $TMP/late" "$TMP/late.stripped"
 rm "$TMP/late"
+"$PERFWIND" symbolize "$TMP/late.pftrace" >"$TMP/late.gone" 2>&1
+check late-is-gone grep -qF "not found: $TMP/late (there is no file here)" "$TMP/late.gone"
+check late-hint grep -q 'hint: --symfs DIR' "$TMP/late.gone"
 "$PERFWIND" symbolize --symfs "$TMP/copies" "$TMP/late.pftrace" >"$TMP/late.out" 2>&1
 # (a sample of the start can be in ld.so, which is found, too)
 check late-is-symbolized sh -c "grep -qE '^([1-9]) of \\1 modules found' '$TMP/late.out' || { cat '$TMP/late.out'; exit 1; }"

@@ -78,6 +78,10 @@ afresh
 check setting-off env PERFWIND_DEBUGINFOD=no "$PERFWIND" symbolize "$TMP/bare.pftrace"
 check setting-off-asks-nothing [ ! -s "$TMP/requests" ]
 check setting-without-servers env -u DEBUGINFOD_URLS PERFWIND_DEBUGINFOD=yes "$PERFWIND" symbolize "$TMP/bare.pftrace"
+export DEBUGINFOD_URLS=http://127.0.0.1:$(port)
+afresh
+check gone-is-no-failure exits 0 symbolize
+check gone-is-reported grep -q 'debuginfod: 0 of [0-9]* debug files; no server answered for [1-9]' "$TMP/symbolize.out"
 serve silent
 afresh
 check silent-is-no-failure exits 0 symbolize --debuginfod-time 1

@@ -1,11 +1,13 @@
 /* test-debug-package.c - the package of a file, by lists of dpkg that are made here. */
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/util.h"
 #include "cli/debug-package.h"
 #include "tests/unit/cmocka.h"
 
@@ -74,20 +76,40 @@ static void test_python(void **state)
 	assert_string_equal(names[2], "python3.x-tools-dbgsym");
 }
 
+/* So has OpenJDK. */
+static void test_openjdk(void **state)
+{
+	static const char *const paths[] = {"/usr/lib/jvm/lib/server/libjvm.so", "/usr/bin/open"};
+	char names[DEBUG_PACKAGES_MAX][DEBUG_PACKAGE_NAME];
+
+	(void)state;
+	put_list("openjdk-17-jre-headless:amd64.list", "/usr/lib/jvm/lib/server/libjvm.so\n");
+	put_list("openjdk-tools.list", "/usr/bin/open\n");
+	debug_packages(root, paths, 2, names);
+	assert_string_equal(names[0], "openjdk-17-dbg");
+	assert_string_equal(names[1], "openjdk-tools-dbgsym");
+}
+
 static void test_archive(void **state)
 {
 	static const char *const steps[] = {"/var/lib/apt", "/var/lib/apt/lists",
 					    "/var/lib/apt/lists/h_debian_dists_x_main",
 					    "/var/lib/apt/lists/h_debian-debug_dists_x-debug_main"};
-	char path[256];
+	char path[256], text[128];
 
 	(void)state;
+	debug_package_command(root, "x-dbg", text, sizeof(text));
+	assert_string_equal(text, "apt install x-dbg");
 	for (size_t i = 0; i < 4; i++) {
-		assert_false(debug_archive_is_known(root));
+		debug_package_command(root, "x-dbgsym", text, sizeof(text));
+		assert_string_equal(
+			text,
+			"add the archive debian-debug to apt's sources, then apt install x-dbgsym");
 		(void)snprintf(path, sizeof(path), "%s%s", root, steps[i]);
 		assert_int_equal(mkdir(path, 0755), 0);
 	}
-	assert_true(debug_archive_is_known(root));
+	debug_package_command(root, "x-dbgsym", text, sizeof(text));
+	assert_string_equal(text, "apt install x-dbgsym");
 	for (size_t i = 4; i-- > 0;) {
 		(void)snprintf(path, sizeof(path), "%s%s", root, steps[i]);
 		assert_int_equal(rmdir(path), 0);
@@ -112,27 +134,25 @@ static int setup(void **state)
 	return 0;
 }
 
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
 static int teardown(void **state)
 {
-	static const char *const names[] = {"libssl3:amd64.list", "libc6:amd64.list",
-					    "tool.list.list", "tool.conffiles"};
-	char path[256];
-
 	(void)state;
-	for (size_t i = 0; i < 4; i++) {
-		(void)snprintf(path, sizeof(path), "%s/%s", info, names[i]);
-		(void)unlink(path);
-	}
-	for (char *end; (end = strrchr(info, '/')) && strlen(info) >= strlen(root); *end = 0)
-		(void)rmdir(info);
-	return 0;
+	return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_names),
-					   cmocka_unit_test(test_python),
-					   cmocka_unit_test(test_archive)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_names), cmocka_unit_test(test_python),
+		cmocka_unit_test(test_openjdk), cmocka_unit_test(test_archive)};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

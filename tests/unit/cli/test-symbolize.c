@@ -166,10 +166,13 @@ static void test_not_proved(void **state)
 		const char *path;
 		const struct file_places *places;
 		bool found;
+		enum symbolize_why why;
 	} cases[] = {
-		{&other, self, &places, false},	 {&none, self, &places, false},
-		{&own, "/none", &places, false}, {&other, self, &vouched, false},
-		{&none, self, &vouched, true},
+		{&other, self, &places, false, SYMBOLIZE_OTHER_BUILD},
+		{&none, self, &places, false, SYMBOLIZE_NO_BUILD_ID},
+		{&own, "/none", &places, false, SYMBOLIZE_NO_FILE},
+		{&other, self, &vouched, false, SYMBOLIZE_OTHER_BUILD},
+		{&none, self, &vouched, true, SYMBOLIZE_NO_FILE},
 	};
 
 	(void)state;
@@ -183,8 +186,10 @@ static void test_not_proved(void **state)
 		assert_int_equal(result.modules, 1);
 		assert_int_equal(result.found, cases[i].found);
 		assert_int_equal(result.n_missing, !cases[i].found);
-		if (!cases[i].found)
-			assert_string_equal(result.missing[0], cases[i].path);
+		if (!cases[i].found) {
+			assert_string_equal(result.missing[0].path, cases[i].path);
+			assert_int_equal(result.missing[0].why, cases[i].why);
+		}
 		assert_string_equal(name_in(&after), cases[i].found ? "named_later" : "");
 		profile_deinit(&after);
 		(void)sink_free(sink);
@@ -263,6 +268,39 @@ static void test_fetched(void **state)
 	(void)rmdir(cache);
 }
 
+/* The binary is gone, and its debug file is here: in a folder laid out as /usr/lib/debug.  Not one of another build id. */
+static void test_debug_file_alone(void **state)
+{
+	static char dir[] = "/tmp/symbolize-debug.XXXXXX";
+	const struct file_places places = {.buildid_dir = "/none", .debug_dir = dir};
+	char ids[64], half[80], hex[64] = "", *data = NULL;
+	size_t len = 0;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	for (unsigned i = 1; i < own.len; i++)
+		(void)snprintf(hex + 2 * (i - 1), 3, "%02x", own.bytes[i]);
+	(void)snprintf(ids, sizeof(ids), "%s/.build-id", dir);
+	(void)snprintf(half, sizeof(half), "%s/%02x", ids, own.bytes[0]);
+	(void)snprintf(file, sizeof(file), "%s/%s.debug", half, hex);
+	assert_int_equal(mkdir(ids, 0755), 0);
+	assert_int_equal(mkdir(half, 0755), 0);
+	assert_int_equal(read_file("/proc/self/exe", 1 << 30, &data, &len), 0);
+	assert_fetched(&places, false);
+	put_file(data, len);
+	assert_fetched(&places, true);
+	for (size_t at = 0; at + own.len <= len; at++)
+		if (!memcmp(data + at, own.bytes, own.len))
+			data[at] ^= 1;
+	put_file(data, len);
+	assert_fetched(&places, false);
+	free(data);
+	(void)unlink(file);
+	(void)rmdir(half);
+	(void)rmdir(ids);
+	(void)rmdir(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -270,6 +308,7 @@ int main(void)
 		cmocka_unit_test(test_one_name),
 		cmocka_unit_test(test_not_proved),
 		cmocka_unit_test(test_fetched),
+		cmocka_unit_test(test_debug_file_alone),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);
