@@ -192,6 +192,9 @@ static bool wake_at_samples(struct session *s, uint32_t cpu)
 		s->soon_until = calloc(o->n_cpus, sizeof(*s->soon_until));
 	if (!s->soon_until || i == o->n_cpus || perf_source_read_soon(s->source, cpu, true) < 0)
 		return false;
+	if (!s->soon_until[i])
+		log_verbose("cpu %u: stacks go on beyond their copies: each sample is read at once",
+			    cpu);
 	s->n_soon += !s->soon_until[i];
 	unwind_stage_hurry(s->unwinder, true);
 	s->soon_until[i] = clock_ns(CLOCK_MONOTONIC) + SOON_MS * NSEC_PER_MSEC;
@@ -217,6 +220,9 @@ static void read_soon(struct session *s, uint32_t cpu)
 	if (s->state != SESSION_RUNNING || wake_at_samples(s, cpu))
 		return;
 	if (!s->eager_until)
+		log_verbose("stacks go on beyond their copies: the rings are read each %d us",
+			    EAGER_READ_US);
+	if (!s->eager_until)
 		(void)loop_timer_set(&s->tick, EAGER_READ_US * 1000, EAGER_READ_US * 1000);
 	s->eager_until = clock_ns(CLOCK_MONOTONIC) + EAGER_MS * NSEC_PER_MSEC;
 }
@@ -239,12 +245,13 @@ static bool is_due(struct session *s, uint64_t now)
 }
 
 /* A smaller copy is made larger (change_sizes()) where more than a few stacks go on beyond it; a wake-up a sample costs more
- * than any copy. */
-static bool reads_soon(const struct session *s, uint32_t copy)
+ * than any copy.  The largest copies have fewer bytes than were requested: a record has 65,535 at most. */
+static bool reads_soon(const struct session *s, uint32_t cpu)
 {
 	const struct perf_options *o = perf_source_options(s->source);
 
-	return !s->budget.saving && (!o->tasks || copy >= o->stack_bytes);
+	return !s->budget.saving &&
+	       (!o->tasks || perf_source_stack_bytes(s->source, cpu) >= o->stack_bytes);
 }
 
 /* The stack of GHC's code is in the heap, and no copy has it but the program's. */
@@ -266,7 +273,7 @@ static int learn(struct session *s, const struct outcome *o)
 		      (o->result == UW_CUT && o->reason != UW_TOO_DEEP);
 
 	if (o->info.full_copy && beyond && o->info.stack_len == o->info.full_copy &&
-	    reads_soon(s, o->info.full_copy))
+	    reads_soon(s, o->info.cpu))
 		read_soon(s, o->info.cpu);
 	learn_stg(s, o);
 	/* The next one may need more than any copy holds. */

@@ -68,7 +68,8 @@ else
 	echo "no BPF programs here: stacks are not copied at the sample"
 	check known-cut known known 0
 fi
-PERFWIND_WITHOUT=bpf record known-later -- "$PROGRAMS/known-stack" 0.7
+PERFWIND_WITHOUT=bpf record known-later -v -- "$PROGRAMS/known-stack" 0.7
+check known-later-read-soon grep -q 'stacks go on beyond their copies: ' "$TMP/known-later.err"
 check known-later-cut known known-later 0
 check known-later-outcomes json known-later 'v["stacks"]["cut"] + v["stacks"]["whole"] >= 0.98 * total'
 # A handler on a stack of its own: what it interrupted is read from the process's memory, or the stack has the reason.
