@@ -260,7 +260,15 @@ static int check_pids(struct session *s, char *error, size_t error_size)
 
 		if (procfs_status(s->options.proc_root, s->options.pids[i], &status) >= 0)
 			continue;
-		(void)snprintf(error, error_size, "no process %u", s->options.pids[i]);
+		/* The kernel has one that /proc does not show: another user's. */
+		if (!*s->options.proc_root && getpgid((pid_t)s->options.pids[i]) > 0)
+			(void)snprintf(
+				error, error_size,
+				"no permission to see process %u: this /proc shows the user's own "
+				"processes (hidepid); hint: sudo perfwind record -p %u",
+				s->options.pids[i], s->options.pids[i]);
+		else
+			(void)snprintf(error, error_size, "no process %u", s->options.pids[i]);
 		return fail(-ESRCH);
 	}
 	return 0;
