@@ -16,13 +16,14 @@
  * Where the files of its modules are gone (a recording from another machine), a callchain that does not end
  * at a root is whole and `unchecked`: nothing states that a caller is not missing.
  *
- * Go's CFI does not state where rbp is: it proves nothing, as code without CFI. */
+ * Code without CFI proves nothing: a callchain that ends in it is whole and `unchecked`, too.  Go's CFI does not state where
+ * rbp is, but its compiler keeps frame pointers, to the root. */
 #include <errno.h>
 
 #include "base/error.h"
 #include "unwinder/native.h"
 
-/* Of an address: RULE_FP keeps, RULE_SP loses, RULE_ROOT, RULE_GUESS unknown. */
+/* Of an address: RULE_FP keeps, RULE_SP loses, RULE_ROOT, RULE_CHAIN Go's, RULE_GUESS unknown. */
 static enum rule_kind chain_kind(const struct cfi_fde *fde, const struct cfi_row *row)
 {
 	const struct uw_machine *m = row->machine;
@@ -33,7 +34,9 @@ static enum rule_kind chain_kind(const struct cfi_fde *fde, const struct cfi_row
 	/* An entry of a PLT: its CFA is an expression. */
 	if (row->cfa.where == CFI_VAL_EXPRESSION && fp->where == CFI_UNSPECIFIED && !row->signal)
 		return RULE_SP;
-	if (row->signal || native_is_by_go(fde) || row->cfa.where == CFI_VAL_EXPRESSION ||
+	if (native_is_by_go(fde))
+		return RULE_CHAIN;
+	if (row->signal || row->cfa.where == CFI_VAL_EXPRESSION ||
 	    (row->cfa_register != m->sp && row->cfa_register != m->fp))
 		return RULE_GUESS;
 	/* x86-64: before mov %rsp,%rbp the record is there, and rbp is the caller's. */
@@ -135,7 +138,7 @@ static void chain_ends(struct native *e, const struct chain *c, const struct cha
 		uw_result_end(c->res, UW_FAILED, UW_NO_UNWIND_INFO, pc);
 	else
 		uw_result_end(c->res, UW_WHOLE, UW_OK, 0);
-	c->res->unchecked = c->unread && c->res->outcome == UW_WHOLE;
+	c->res->unchecked = (c->unread || last->kind == RULE_GUESS) && c->res->outcome == UW_WHOLE;
 	if (last->kind == RULE_SP && c->res->outcome == UW_WHOLE && !c->unread)
 		chain_learn(e, &last->place);
 }

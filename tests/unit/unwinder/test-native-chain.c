@@ -38,11 +38,19 @@ static void test_root(void **state)
 	/* Words behind the root are no frames. */
 	RUN(f, FRAMED, ROOTED + 9, FRAMED + 9);
 	assert_result(f, UW_WHOLE, UW_OK, 2);
-	/* Code without CFI proves nothing. */
+	assert_false(f->res.unchecked);
+	/* Code without CFI proves nothing: neither that a caller is missing nor that none is. */
 	RUN(f, JIT, JIT + 9, SILENT + 9);
 	assert_result(f, UW_WHOLE, UW_OK, 3);
+	assert_true(f->res.unchecked);
 	RUN(f, JIT);
 	assert_result(f, UW_WHOLE, UW_OK, 1);
+	assert_true(f->res.unchecked);
+	RUN(f, FRAMED, SILENT + 9);
+	assert_result(f, UW_WHOLE, UW_OK, 2);
+	assert_true(f->res.unchecked);
+	RUN(f, JIT, ROOTED + 9);
+	assert_result(f, UW_WHOLE, UW_OK, 2);
 	assert_false(f->res.unchecked);
 	f->snapshot.check_chain = false;
 	RUN(f, SMALL, 0x1234);
