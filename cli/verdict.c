@@ -93,11 +93,23 @@ static void print_stacks(const struct account *a, FILE *out)
 	fprintf(out, "\n");
 }
 
+static void print_freed(const struct account *a, FILE *out)
+{
+	char n[32];
+
+	if (a->freed_functions)
+		fprintf(out,
+			"  script   %s function%s without a name: freed by the program before "
+			"perfwind read it\n",
+			text_count(a->freed_functions, n), a->freed_functions == 1 ? "" : "s");
+}
+
 static void print_script(const struct account *a, FILE *out)
 {
 	bool many = LATE_SHARE * (double)a->emitted < (double)a->lacks_functions;
 	char n[32];
 
+	print_freed(a, out);
 	if (!a->lacks_functions)
 		return;
 	fprintf(out, "  script   %s (%.2f %%) lack functions between others: ",
@@ -392,9 +404,10 @@ void verdict_print_json(const struct verdict *v, FILE *out)
 		a->whole, a->unchecked, a->lacks_functions, a->cut);
 	json_failed(a, out);
 	fprintf(out,
-		"},\"lost\":{\"samples\":%lu,\"sideband\":%lu,\"records_seen\":%lu,\"throttled_s\":"
+		"},\"freed_functions\":%lu,\"lost\":{\"samples\":%lu,\"sideband\":%lu,\"records_"
+		"seen\":%lu,\"throttled_s\":"
 		"%.6f,\"unwritten\":%lu},",
-		lost_samples(s), s->counts.lost_sideband,
+		a->freed_functions, lost_samples(s), s->counts.lost_sideband,
 		a->lost_records + a->lost_sideband_records, (double)a->throttled_ns / 1e9,
 		v->unwritten);
 	json_skipped(a, out);

@@ -47,7 +47,10 @@ enum {
 	PYTHON_PROCESSES = 512,
 	PYTHON_THREADS = 4096,
 	PYTHON_STACK_MAX = 320, /* frames of one stack: the innermost */
-	PYTHON_STACK_WORDS = 3	/* of a frame */
+	PYTHON_STACK_WORDS = 3, /* of a frame */
+	PYTHON_FUNCTIONS = 8192,
+	PYTHON_FUNCTION_PLACES = 4, /* where one may be */
+	PYTHON_WAKE_NS = 2000000    /* from one wake-up for new functions to the next */
 };
 
 /* Interpreters; the low byte: Python's minor version, the bytes of Ruby's frames. */
@@ -77,6 +80,11 @@ struct python_table {
 	struct python_process processes[PYTHON_PROCESSES]; /* at tgid % PYTHON_PROCESSES */
 	__u64 states
 		[PYTHON_THREADS]; /* the thread state of the last sample, at tid % PYTHON_THREADS: tried first */
+	__u64 functions
+		[PYTHON_FUNCTIONS]; /* PHP, Ruby: hashes of those that were in a sample, at their low bits */
+	__u64 woken;		    /* for a new one, last; CLOCK_MONOTONIC */
+	__u32 unread;		    /* new ones since then */
+	__u32 unused;
 };
 
 /* Words of a frame: its address; its code object; its caller's frame in the low 48 bits, its owner in bits 56 to 63, and of

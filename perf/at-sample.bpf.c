@@ -262,6 +262,7 @@ struct walk {
 	u32 n, kind;	     /* kind: PYTHON_IS_* and the version */
 	u16 len_at, file_at; /* PHP */
 	u64 last, sign;	     /* the function that was signed last */
+	u32 tgid, n_new;     /* n_new: functions that were in no sample before */
 };
 
 /* ---- signs of functions: the words of symbols/script-sign.c ---- */
@@ -335,6 +336,27 @@ static __attribute__((noinline)) u64 sign_ruby(u64 function, u32 sizes)
 	return sign_end(hash);
 }
 
+/* Notes the function.  Is it in a sample for the first time?  The table forgets where four others have its places. */
+static __attribute__((noinline)) u32 is_new(u64 place, u64 tgid)
+{
+	u64 hash = sign_mix(sign_mix(0, place), tgid) | 1, *known;
+	u32 first = hash >> 32 & (PYTHON_FUNCTIONS - PYTHON_FUNCTION_PLACES), zero = 0;
+	struct python_table *table = bpf_map_lookup_elem(&python_table, &zero);
+
+	if (!table)
+		return 0;
+	known = table->functions + first;
+#pragma clang loop unroll(full)
+	for (u32 i = 0; i < PYTHON_FUNCTION_PLACES; i++)
+		if (known[i] == hash)
+			return 0;
+#pragma clang loop unroll(full)
+	for (u32 i = PYTHON_FUNCTION_PLACES - 1; i > 0; i--)
+		known[i] = known[i - 1];
+	known[0] = hash;
+	return 1;
+}
+
 /* Of the function @function; one that calls itself is signed once. */
 static __always_inline u64 sign_of(struct walk *w, u64 function)
 {
@@ -344,6 +366,8 @@ static __always_inline u64 sign_of(struct walk *w, u64 function)
 			  : w->kind & PYTHON_IS_PHP
 				  ? sign_php(function, w->len_at, w->file_at)
 				  : sign_ruby(function, w->kind & PYTHON_HAS_SIZES);
+		if (w->sign)
+			w->n_new += is_new(function | w->sign << 48, w->tgid);
 	}
 	return w->sign << 48;
 }
@@ -460,6 +484,23 @@ static __always_inline u32 copy_words(struct python_record *r, u64 bp)
 	return 0;
 }
 
+/* A function that is new may be freed soon: main is to read its name at once.  Else the sample's ring wakes main. */
+static __always_inline u64 wake_for_new(struct python_table *table, u32 n_new)
+{
+	u64 now;
+
+	if (n_new)
+		table->unread = 1;
+	if (!table->unread)
+		return BPF_RB_NO_WAKEUP;
+	now = bpf_ktime_get_ns();
+	if (now - table->woken < PYTHON_WAKE_NS)
+		return BPF_RB_NO_WAKEUP;
+	table->woken = now;
+	table->unread = 0;
+	return BPF_RB_FORCE_WAKEUP;
+}
+
 static __always_inline void python_frames(const struct thread *t)
 {
 	struct python_process *p;
@@ -474,6 +515,7 @@ static __always_inline void python_frames(const struct thread *t)
 	if (p->key >> 32 != t->tgid)
 		return;
 	w.kind = (u32)p->key;
+	w.tgid = t->tgid;
 	w.len_at = p->next;
 	w.file_at = p->native;
 	if (w.kind & PYTHON_IS_PHP) {
@@ -500,7 +542,7 @@ static __always_inline void python_frames(const struct thread *t)
 	else
 		bpf_loop(PYTHON_STACK_MAX, frame_turn, &w, 0);
 	w.record->head.len = w.n * sizeof(w.record->frames[0]);
-	bpf_ringbuf_submit(w.record, BPF_RB_NO_WAKEUP); /* the sample's ring wakes main */
+	bpf_ringbuf_submit(w.record, wake_for_new(table, w.n_new));
 }
 
 /* ---- programs: one is loaded ---- */

@@ -493,6 +493,11 @@ bool python_stacks_run(const struct python_stacks *s)
 	return s->records.ring != NULL;
 }
 
+int python_stacks_fd(const struct python_stacks *s)
+{
+	return s->records.ring ? bpf_ring_fd(s->records.ring) : -1;
+}
+
 static struct python_stacks *python_stacks_free(struct python_stacks *s)
 {
 	if (!s)

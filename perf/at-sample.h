@@ -109,6 +109,9 @@ void deep_count(const struct deep *deep, struct deep_counts *ret_counts);
  * Later the frames would be others': the interpreter reuses their memory. */
 
 bool python_stacks_run(const struct python_stacks *stacks); /* it has begun */
+/* The ring, to poll: readable where a function of PHP or Ruby is in a sample for the first time.  It may be freed before its name
+ * is read.  -1: none yet. */
+int python_stacks_fd(const struct python_stacks *stacks);
 
 /* Where the threads of a process are: addresses and offsets of its Python (symbols/image.h). */
 struct python_threads {

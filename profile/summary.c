@@ -166,6 +166,10 @@ static void add_stacks(struct summary *s, const struct fold *f)
 	    as_count(completed))
 		fact_append(fact, " (%s lack functions of an interpreter)",
 			    text_share(as_count(completed), f->count, number));
+	if (!f->only && profile_stat_value(f->profile, "functions.freed", &completed) &&
+	    as_count(completed))
+		fact_append(fact, " (%s functions were freed before their names were read)",
+			    text_count(as_count(completed), number));
 	if (f->cut)
 		fact_append(fact, ", %s cut", text_share(f->cut, f->count, number));
 	if (f->failed)

@@ -20,14 +20,40 @@ struct python_stacks *session_python(const struct session *s)
 	return s->options.at_sample ? s->options.at_sample->python : NULL;
 }
 
+enum { SOON_MS = 300, NAMES_MS = 20 };
+
+/* The unwinder hands each outcome over at once for a while. */
+static void hurry(struct session *s, bool on)
+{
+	unwind_stage_hurry(s->unwinder, on || s->n_soon || s->names_until);
+}
+
+/* A function was in a sample for the first time: its name is read before it may be freed. */
+static int names_ready(struct loop_source *source, uint32_t events)
+{
+	struct session *s = container_of(source, struct session_ring, source)->session;
+
+	s->names_until = clock_ns(CLOCK_MONOTONIC) + NAMES_MS * NSEC_PER_MSEC;
+	hurry(s, true);
+	return session_ring_ready(source, events);
+}
+
+/* Once per wake-up that the program asked for: records stay in the ring meanwhile. */
+static int join(struct session *s, int fd, int (*ready)(struct loop_source *, uint32_t))
+{
+	return fd < 0 ? 0
+		      : trace(loop_add(s->loop, &s->rings[s->n_rings++].source, fd,
+				       EPOLLIN | EPOLLET, ready));
+}
+
 int session_deep_join(struct session *s)
 {
-	int fd = session_deep(s) ? deep_fd(session_deep(s)) : -1;
+	int r = join(s, session_deep(s) ? deep_fd(session_deep(s)) : -1, session_ring_ready);
 
-	/* once per wake-up that the program asked for: records stay in it meanwhile */
-	return fd < 0 ? 0
-		      : loop_add(s->loop, &s->rings[s->n_rings++].source, fd, EPOLLIN | EPOLLET,
-				 session_ring_ready);
+	/* A service chose its pace. */
+	if (r >= 0 && session_python(s) && !s->options.producer)
+		r = join(s, python_stacks_fd(session_python(s)), names_ready);
+	return r;
 }
 
 static int program_ready(struct loop_source *source, uint32_t events)
@@ -170,7 +196,7 @@ static void change_sizes(struct session *s)
 
 /* While stacks end beyond their copies, which no program copies, the rings are read as soon as a sample
  * is there, and where that is not possible as soon as one may be there: the thread has moved less then. */
-enum { EAGER_READ_US = 250, EAGER_MS = 200, SOON_MS = 300 };
+enum { EAGER_READ_US = 250, EAGER_MS = 200 };
 
 bool session_may_read_soon(const struct session_options *so)
 {
@@ -196,7 +222,7 @@ static bool wake_at_samples(struct session *s, uint32_t cpu)
 		log_verbose("cpu %u: stacks go on beyond their copies: each sample is read at once",
 			    cpu);
 	s->n_soon += !s->soon_until[i];
-	unwind_stage_hurry(s->unwinder, true);
+	hurry(s, true);
 	s->soon_until[i] = clock_ns(CLOCK_MONOTONIC) + SOON_MS * NSEC_PER_MSEC;
 	return true;
 }
@@ -211,7 +237,11 @@ static void end_soon(struct session *s, uint64_t now)
 		s->soon_until[i] = 0;
 		s->n_soon--;
 		(void)perf_source_read_soon(s->source, o->cpus[i], false);
-		unwind_stage_hurry(s->unwinder, s->n_soon > 0);
+		hurry(s, false);
+	}
+	if (s->names_until && now >= s->names_until) {
+		s->names_until = 0;
+		hurry(s, false);
 	}
 }
 

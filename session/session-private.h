@@ -44,6 +44,7 @@ enum {
 	SESSION_RINGS_BYTES = 256 << 20, /* the budget of all rings */
 	SESSION_BUDGET_S = 10,		 /* --max-cpu is kept over this time */
 	SESSION_SAVING_MS = 500,	 /* the tick of a session that has to keep it */
+	SESSION_PROGRAM_RINGS = 2,	 /* of the BPF program: deep stacks, functions */
 };
 
 struct session_ring {
@@ -168,7 +169,8 @@ struct session {
 	uint64_t eager_until, tick_due; /* the same (session-copies.c); 0: ticks are as usual */
 	uint64_t *
 		soon_until; /* the same, by CPU index of the source; 0: its samples wake main in groups */
-	size_t n_soon; /* CPUs with a sample at a time */
+	size_t n_soon;	      /* CPUs with a sample at a time */
+	uint64_t names_until; /* the same: functions are in a sample for the first time; 0: not */
 	uint64_t used_at_start,
 		used_at_stop;	   /* CPU time used by the targets, ns (session_used_ns) */
 	uint64_t cpu_at_start;	   /* own */

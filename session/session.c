@@ -842,11 +842,11 @@ static int join_loop(struct session *s)
 	size_t n = perf_source_n_rings(s->source);
 	int r;
 
-	s->rings = calloc(n + 1, sizeof(*s->rings));
+	s->rings = calloc(n + SESSION_PROGRAM_RINGS, sizeof(*s->rings));
 	if (!s->rings)
 		return fail(-ENOMEM);
 	s->n_rings = n;
-	for (size_t i = 0; i <= n; i++) /* the last: of deep stacks */
+	for (size_t i = 0; i < n + SESSION_PROGRAM_RINGS; i++)
 		s->rings[i] = (struct session_ring){.source.fd = -1, .session = s};
 	for (size_t i = 0; i < s->n_rings; i++) {
 		r = loop_add(s->loop, &s->rings[i].source, perf_source_ring(s->source, i)->fd,

@@ -45,6 +45,8 @@ void stats_of(const struct session_summary *summary, struct stats *list)
 		stats_add(list, (double)a->completed, "stacks.completed");
 	if (a->lacks_functions)
 		stats_add(list, (double)a->lacks_functions, "stacks.lacking_functions");
+	if (a->freed_functions)
+		stats_add(list, (double)a->freed_functions, "functions.freed");
 	if (a->deep)
 		stats_add(list, (double)a->deep, "stacks.copied_deep");
 	stats_add(list, (double)a->cut, "stacks.cut");

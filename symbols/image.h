@@ -211,47 +211,80 @@ static inline uint64_t uw_script_frame(uint64_t function, uint64_t position)
 	return function >> 3 << UW_SCRIPT_POSITION_BITS |
 	       (position < UW_SCRIPT_NO_POSITION ? position : UW_SCRIPT_NO_POSITION);
 }
-static inline uint64_t uw_script_function(uint64_t frame)
-{
-	return (frame & ((1ull << UW_SCRIPT_ADDRESS_BITS) - 1)) >> UW_SCRIPT_POSITION_BITS << 3;
-}
 /* The same with a part of the @sign of the function's content (script-sign.h), as the memory of a function that was freed is used for
- * others.  62 bits; the upper six:
+ * others.  62 bits; the upper six are 0 without a sign:
  *
- *     1 ssss   and sssspppppppp in the place of the position: nine bits of the sign, and a position below 255, which stands for none
- *     0 sssss  five bits of it, never 0, with any position */
-enum { UW_SCRIPT_SHORT = 255, UW_SCRIPT_LONG_SIGN = 31 };
+ *     1 sssssssss ttt a..a sssspppppppp   thirteen bits of the sign, and a position below 255, which stands for none
+ *     0 sssssssss ttt a..a pppppppppppp   a number from 16 on that the sign gives, with any position
+ *
+ * t is the number of the address's upper seven bits in the table; a are its lower 40 without the last three. */
+enum { UW_SCRIPT_SHORT = 255, UW_SCRIPT_LONG_SIGN = 512 - 16 };
+enum { UW_SCRIPT_TOP_BITS = 3, UW_SCRIPT_LOW_BITS = 37 };
+/* x86-64: of a program, which may be loaded anywhere; of other mappings, in either layout. */
+static inline uint64_t uw_script_top(uint64_t number)
+{
+	static const uint8_t tops[1 << UW_SCRIPT_TOP_BITS] = {0,    0x55, 0x56, 0x2a,
+							      0x7c, 0x7d, 0x7e, 0x7f};
+
+	return (uint64_t)tops[number & ((1 << UW_SCRIPT_TOP_BITS) - 1)] << 40;
+}
+static inline bool uw_script_is_signed(uint64_t place)
+{
+	return place >> UW_SCRIPT_ADDRESS_BITS;
+}
+/* Without a sign where the table has not the address's upper bits. */
 static inline uint64_t uw_script_place(uint64_t function, uint64_t position, uint32_t sign)
 {
+	const uint64_t low = (1ull << UW_SCRIPT_LOW_BITS) - 1;
 	bool none = position >= UW_SCRIPT_NO_POSITION;
-	uint64_t high = 1 + sign % UW_SCRIPT_LONG_SIGN;
+	uint64_t high = 16 + sign % UW_SCRIPT_LONG_SIGN, top = 0;
 
-	if (!sign)
+	while (top < 1 << UW_SCRIPT_TOP_BITS && uw_script_top(top) != function >> 40 << 40)
+		top++;
+	if (!sign || top == 1 << UW_SCRIPT_TOP_BITS)
 		return uw_script_frame(function, position);
 	if (none || position < UW_SCRIPT_SHORT) {
 		position = (sign & 15) << 8 | (none ? UW_SCRIPT_SHORT : position);
-		high = 0x20 | (sign >> 4 & 0x1f);
+		high = 0x200 | (sign >> 4 & 0x1ff);
 	}
-	return high << UW_SCRIPT_ADDRESS_BITS | function >> 3 << UW_SCRIPT_POSITION_BITS | position;
+	return ((high << UW_SCRIPT_TOP_BITS | top) << UW_SCRIPT_LOW_BITS | (function >> 3 & low))
+		       << UW_SCRIPT_POSITION_BITS |
+	       position;
+}
+static inline uint64_t uw_script_function(uint64_t frame)
+{
+	uint64_t at = frame >> UW_SCRIPT_POSITION_BITS;
+
+	return uw_script_is_signed(frame) ? uw_script_top(at >> UW_SCRIPT_LOW_BITS) |
+						    (at & ((1ull << UW_SCRIPT_LOW_BITS) - 1)) << 3
+					  : at << 3;
+}
+static inline bool uw_script_is_short(uint64_t place)
+{
+	return place >> (UW_SCRIPT_ADDRESS_BITS + 5);
 }
 /* UW_SCRIPT_NO_POSITION: none. */
 static inline uint32_t uw_script_position(uint64_t place)
 {
 	uint32_t position = place & UW_SCRIPT_NO_POSITION;
 
-	if (!(place >> (UW_SCRIPT_ADDRESS_BITS + 5)))
+	if (!uw_script_is_short(place))
 		return position;
 	position &= UW_SCRIPT_SHORT;
 	return position == UW_SCRIPT_SHORT ? (uint32_t)UW_SCRIPT_NO_POSITION : position;
 }
+/* What places of one function have in common: @place without its position.  (Of one with a sign those below UW_SCRIPT_SHORT and those
+ * above differ.) */
+static inline uint64_t uw_script_without_position(uint64_t place)
+{
+	return place &
+	       ~(uint64_t)(uw_script_is_short(place) ? UW_SCRIPT_SHORT : UW_SCRIPT_NO_POSITION);
+}
 /* Is @place in a function with this sign, as far as it has bits of it? */
 static inline bool uw_script_has_sign(uint64_t place, uint32_t sign)
 {
-	uint64_t expected = uw_script_place(0, uw_script_position(place), sign);
-	uint64_t place_bits =
-		place & ~(((1ull << UW_SCRIPT_ADDRESS_BITS) - 1) ^ (uint64_t)UW_SCRIPT_NO_POSITION);
-
-	return !(place >> UW_SCRIPT_ADDRESS_BITS) || expected == place_bits;
+	return !uw_script_is_signed(place) ||
+	       uw_script_place(uw_script_function(place), uw_script_position(place), sign) == place;
 }
 
 struct uw_image {

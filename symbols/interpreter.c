@@ -164,8 +164,7 @@ static void past_note(struct interpreter *in, struct vm_memory *m, bool ruby, ui
 	struct script_sign now;
 	struct past_name *to;
 
-	if (!(place >> UW_SCRIPT_ADDRESS_BITS) ||
-	    !script_sign(m, &in->script, ruby, function, &now))
+	if (!uw_script_is_signed(place) || !script_sign(m, &in->script, ruby, function, &now))
 		return;
 	for (uint32_t i = 0; i < min_u64(in->n_past, PAST_NAMES); i++)
 		if (in->past[i].function == function && in->past[i].sign == now.sign)
@@ -190,7 +189,7 @@ static bool past_text(const struct interpreter *in, uint64_t place, struct scrip
 {
 	uint64_t function = uw_script_function(place);
 
-	if (!(place >> UW_SCRIPT_ADDRESS_BITS))
+	if (!uw_script_is_signed(place))
 		return false;
 	for (uint32_t i = 0; i < min_u64(in->n_past, PAST_NAMES); i++) {
 		const struct past_name *p = &in->past[i];

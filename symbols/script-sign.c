@@ -108,7 +108,7 @@ bool script_sign_fits(struct vm_memory *m, const struct uw_script *script, bool 
 {
 	struct script_sign now;
 
-	return !(place >> UW_SCRIPT_ADDRESS_BITS) ||
+	return !uw_script_is_signed(place) ||
 	       (script_sign(m, script, ruby, uw_script_function(place), &now) &&
 		uw_script_has_sign(place, now.sign));
 }

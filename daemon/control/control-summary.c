@@ -12,6 +12,7 @@ static void set_account(Pb__ControlSummary *m, struct account *a)
 	SET(m, whole, a->whole);
 	SET(m, unchecked, a->unchecked);
 	SET(m, lacks_functions, a->lacks_functions);
+	SET(m, freed_functions, a->freed_functions);
 	SET(m, cut, a->cut);
 	SET(m, frames, a->frames);
 	SET(m, lost_records, a->lost_records);
@@ -93,6 +94,7 @@ void control_summary_read(const Pb__ControlSummary *m, struct session_summary *s
 			    .whole = m->whole,
 			    .unchecked = m->unchecked,
 			    .lacks_functions = m->lacks_functions,
+			    .freed_functions = m->freed_functions,
 			    .cut = m->cut,
 			    .frames = m->frames,
 			    .lost_records = m->lost_records,

@@ -21,6 +21,7 @@ struct account {
 	uint64_t by_fp;			 /* whole stacks: as in uw_result */
 	uint64_t completed; /* whole stacks, completed from earlier stacks of the same thread */
 	uint64_t lacks_functions; /* stacks: as in uw_result */
+	uint64_t freed_functions; /* of interpreters: without a name, as it was read too late */
 	uint64_t frames, guessed_frames;
 	uint64_t memory_reads
 		[ACCOUNT_READS]; /* stacks, by uw_result.read_after_us: account_reads_below() */

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "session/pipeline/emit-module.h"
 #include "session/pipeline/jit-hint.h"
+#include "symbols/image.h"
 
 enum { AGAIN_MAX_S = 8 };
 
@@ -37,6 +38,7 @@ void emit_module_free(struct emit_module *m)
 {
 	(void)uw_module_unref(m->module);
 	table_deinit(&m->frames);
+	table_deinit(&m->functions);
 	free(m->unnamed.vaddrs);
 	free(m->unlined.vaddrs);
 	jit_epochs_deinit(&m->epochs);
@@ -130,6 +132,31 @@ size_t emit_module_ask_lines(struct emit_module *m, struct loader *loader)
 	}
 	m->unlined_asked += n;
 	return distinct;
+}
+
+size_t emit_module_count_freed(struct emit_module *m, const struct load_answer *a)
+{
+	enum uw_language language = uw_module_language(m->module);
+	size_t freed = 0, line = 0;
+	uint64_t known;
+
+	if (!language || language == UW_LANGUAGE_JS || a->error < 0)
+		return 0;
+	for (size_t i = 0; i < a->request.n_vaddrs; i++) {
+		uint64_t place = a->request.vaddrs[i];
+		uint64_t function =
+			language == UW_LANGUAGE_PYTHON ? place : uw_script_without_position(place);
+		bool named = line < a->n_lines && a->lines[line].address == i;
+
+		while (line < a->n_lines && a->lines[line].address <= i)
+			line++;
+		if (table_get(&m->functions, function, &known))
+			continue;
+		if (table_put(&m->functions, function, named) < 0)
+			break;
+		freed += !named;
+	}
+	return freed;
 }
 
 /* Is the map of a JIT module due, once a second? */

@@ -36,6 +36,7 @@ struct emit_module {
 		epochs; /* of JIT code that can have a jitdump: in the addresses of its frames */
 	bool dump_asked, dump_again; /* again: once more when the answer is there */
 	uint64_t dump_asked_at;	     /* CLOCK_MONOTONIC */
+	struct table functions;	     /* CPython, PHP, Ruby: place without position -> has a name? */
 };
 
 /* NULL: no memory. */
@@ -50,6 +51,9 @@ void emit_module_ask_symbols(struct emit_module *m, struct loader *loader);
 /* Requests the lines of the next addresses that are due, each distinct one once.  How many; 0: none can be
  * requested now. */
 size_t emit_module_ask_lines(struct emit_module *m, struct loader *loader);
+/* Names of an interpreter's functions have come.  Returns how many functions were asked for the first time and were not there any
+ * more.  (Of JavaScript 0: no name has other reasons there.) */
+size_t emit_module_count_freed(struct emit_module *m, const struct load_answer *a);
 /* For frames that wait for names: the symbols once more.  @at_end: of a map that may have grown
  * since, too, as that of a Java VM, which is written when the VM exits. */
 void emit_module_ask_again(struct emit_module *m, struct loader *loader, bool at_end);

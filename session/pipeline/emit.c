@@ -732,6 +732,7 @@ static int lines_arrived(struct emit *em, struct emit_module *m, const struct lo
 
 	if (a->error < 0)
 		m->no_lines = true;
+	em->c.account->freed_functions += emit_module_count_freed(m, a);
 	request_lines(em, m);
 	request_blocked(em);
 	for (size_t i = 0, n; i < a->n_lines && a->lines[i].address < a->request.n_vaddrs && r >= 0;

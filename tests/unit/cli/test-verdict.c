@@ -100,6 +100,16 @@ static void test_losses(void **state)
 			     "frames had changed before they were read (hint: `perfwind doctor`"));
 	free(text);
 	summary.account.lacks_functions = 0;
+	summary.account.freed_functions = 1234;
+	text = written(verdict_print);
+	assert_non_null(strstr(text, "\n  script   1,234 functions without a name: freed "));
+	assert_null(strstr(text, "lack functions"));
+	free(text);
+	summary.account.freed_functions = 1;
+	text = written(verdict_print);
+	assert_non_null(strstr(text, "\n  script   1 function without a name: freed "));
+	free(text);
+	summary.account.freed_functions = 0;
 	summary.account.skipped[SKIP_DOUBLE] = 0;
 	summary.account.lost_records = 0;
 	text = written(verdict_print);
@@ -205,17 +215,19 @@ static void test_json(void **state)
 	strcpy(summary.unsymbolized[0].build_id, "12ab");
 	summary.unsymbolized[0].samples = 5;
 	summary.account.skipped[SKIP_NOT_IN_SCOPE] = 7;
-	assert_written(verdict_print_json,
-		       "{\"file\":\"a\\\"b.pftrace\",\"bytes\":122880,\"duration_s\":5.125,"
-		       "\"samples\":1240,\"complete\":true,\"stacks\":{\"whole\":1000,"
-		       "\"unchecked\":0,\"lacking_functions\":0,\"cut\":200,"
-		       "\"failed\":{\"no-module\":30,\"memory\":10}},"
-		       "\"lost\":{\"samples\":3,\"sideband\":2,\"records_seen\":3,"
-		       "\"throttled_s\":0.000000,\"unwritten\":0},\"skipped\":{\"not-in-scope\":7},"
-		       "\"cpu_accounted\":0.9990,\"self\":{\"cpu_s\":0.2500,"
-		       "\"us_per_sample\":201.230,\"peak_rss_kb\":29184},"
-		       "\"modules_without_symbols\":[{\"path\":\"/bin/x\",\"build_id\":\"12ab\","
-		       "\"samples\":5}]}\n");
+	summary.account.freed_functions = 8;
+	assert_written(
+		verdict_print_json,
+		"{\"file\":\"a\\\"b.pftrace\",\"bytes\":122880,\"duration_s\":5.125,"
+		"\"samples\":1240,\"complete\":true,\"stacks\":{\"whole\":1000,"
+		"\"unchecked\":0,\"lacking_functions\":0,\"cut\":200,"
+		"\"failed\":{\"no-module\":30,\"memory\":10}},"
+		"\"freed_functions\":8,\"lost\":{\"samples\":3,\"sideband\":2,\"records_seen\":3,"
+		"\"throttled_s\":0.000000,\"unwritten\":0},\"skipped\":{\"not-in-scope\":7},"
+		"\"cpu_accounted\":0.9990,\"self\":{\"cpu_s\":0.2500,"
+		"\"us_per_sample\":201.230,\"peak_rss_kb\":29184},"
+		"\"modules_without_symbols\":[{\"path\":\"/bin/x\",\"build_id\":\"12ab\","
+		"\"samples\":5}]}\n");
 }
 
 /* Every key that is printed is described in the man pages. */

@@ -5,6 +5,7 @@
 #undef fail /* cmocka has one too */
 #include "tests/unit/cmocka.h"
 
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -266,12 +267,85 @@ static void test_program(void **state)
 	(void)at_sample_free(at_sample);
 }
 
+/* A PHP of this process: one frame, which runs a function in C. */
+struct php {
+	uint64_t current;
+	uint64_t frame[10];
+	uint64_t function[3]; /* type, name, class */
+	uint64_t name[4];     /* the third: its length */
+};
+
+/* Was there a wake-up since the last call? */
+static bool woken(int epoll)
+{
+	struct epoll_event event;
+
+	return epoll_wait(epoll, &event, 1, 0) == 1;
+}
+
+static bool woken_soon(int epoll)
+{
+	uint64_t until = clock_ns(CLOCK_MONOTONIC) + 20 * NSEC_PER_SEC;
+
+	while (clock_ns(CLOCK_MONOTONIC) < until)
+		if (woken(epoll))
+			return true;
+	return false;
+}
+
+/* A function that is in a sample for the first time wakes main, by its content: it may be freed before its name is read. */
+static void test_new_functions(void **state)
+{
+	static struct php php = {.function = {1}, .name = {0, 0, 8}};
+	static struct features features = {.has[FEATURE_BPF] = true};
+	const struct at_sample_options options = {.features = &features, .python = true};
+	struct epoll_event ready = {.events = EPOLLIN | EPOLLET};
+	struct at_sample *at_sample = NULL;
+	struct python_stacks *s;
+	char why[256] = "";
+	int event, epoll;
+
+	(void)state;
+	if (bpf_try() < 0 || at_sample_new(&options, &at_sample, why, sizeof(why)) < 0 ||
+	    !at_sample) {
+		print_message("no frames at samples here: %s\n", why);
+		skip();
+	}
+	s = at_sample->python;
+	php.function[1] = (uintptr_t)php.name;
+	php.frame[3] = (uintptr_t)php.function;
+	php.current = (uintptr_t)php.frame;
+	epoll = epoll_create1(EPOLL_CLOEXEC);
+	assert_true(epoll >= 0 && python_stacks_fd(s) >= 0);
+	assert_int_equal(epoll_ctl(epoll, EPOLL_CTL_ADD, python_stacks_fd(s), &ready), 0);
+	event = open_clock(at_sample->program_fd);
+	for (uint64_t name = 1; name <= 3; name++) {
+		php.name[3] = name;
+		python_stacks_add(s, (uint32_t)getpid(),
+				  &(struct python_threads){.kind = PYTHON_IS_PHP,
+							   .interpreter = (uintptr_t)&php.current});
+		assert_true(woken_soon(epoll));
+		take_over(s);
+		(void)burn(s, s->records.n_waiting + 10);
+		assert_false(woken(epoll)); /* known by now */
+	}
+	php.name[3] = 1; /* again */
+	take_over(s);
+	(void)burn(s, s->records.n_waiting + 10);
+	assert_false(woken(epoll));
+	assert_int_equal(s->table->unread, 0);
+	(void)close(epoll);
+	(void)fd_close(event);
+	(void)at_sample_free(at_sample);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_join),
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_program),
+		cmocka_unit_test(test_new_functions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

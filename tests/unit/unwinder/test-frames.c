@@ -729,6 +729,11 @@ static void test_signs(void **state)
 		assert_int_equal(uw_frame_script_address(uw_frame_of_script(place)), place);
 		assert_false(uw_frame_of_script(place) & UW_FRAME_GUESSED);
 	}
+	/* Names that follow each other at one address need more than a few bits. */
+	for (uint32_t sign = 1; sign < 8192; sign++)
+		assert_true(uw_script_place(f, 7, sign) != uw_script_place(f, 7, sign + 1) &&
+			    uw_script_has_sign(uw_script_place(f, 7, 8192 - sign), sign) ==
+				    (sign == 4096));
 	assert_true(uw_script_has_sign(uw_script_frame(f, 7), 5)); /* without one */
 	assert_int_equal(vm_memory_begin(&m, &sc.memory, 8), 0);
 	assert_true(php_text(&m, &script, uw_script_place(f, 7, sign_of(f)), &text));
@@ -738,6 +743,33 @@ static void test_signs(void **state)
 	vm_memory_again(&m, &sc.memory, VM_READ_MAX);
 	assert_false(php_text(&m, &script, place, &text));
 	vm_memory_end(&m);
+}
+
+static void test_places(void **state)
+{
+	const uint64_t tops[] = {0, 0x55, 0x56, 0x2a, 0x7c, 0x7d, 0x7e, 0x7f};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(tops); i++) {
+		uint64_t f = tops[i] << 40 | 0xfffffffff8;
+
+		for (uint32_t position = 0; position <= UW_SCRIPT_NO_POSITION; position += 273) {
+			uint64_t place = uw_script_place(f, position, 0xffff);
+			bool is_long =
+				position >= UW_SCRIPT_SHORT && position < UW_SCRIPT_NO_POSITION;
+
+			assert_true(uw_script_is_signed(place) && place >> 62 == 0);
+			assert_int_equal(uw_script_function(place), f);
+			assert_int_equal(uw_script_position(place), position);
+			assert_int_equal(uw_script_without_position(place),
+					 uw_script_without_position(
+						 uw_script_place(f, is_long ? 4000 : 1, 0xffff)));
+		}
+	}
+	/* Elsewhere there is no room for the sign. */
+	assert_int_equal(uw_script_place(0x123456789ab8, 9, 77),
+			 uw_script_frame(0x123456789ab8, 9));
+	assert_int_equal(uw_script_function(uw_script_frame(0x123456789ab8, 9)), 0x123456789ab8);
 }
 
 /* Where a run begins, the registers are those of the run outwards. */
@@ -938,6 +970,7 @@ int main(void)
 		TEST(test_php_exact),
 		TEST(test_php_reused),
 		cmocka_unit_test(test_signs),
+		cmocka_unit_test(test_places),
 		TEST(test_php_begin),
 		TEST(test_php_callee),
 		TEST(test_ruby),

@@ -156,6 +156,7 @@ static void test_sent(void **state)
 			    .emitted = 20,
 			    .whole = 19,
 			    .lacks_functions = 9,
+			    .freed_functions = 22,
 			    .cut = 18,
 			    .frames = 17,
 			    .lost_records = 16,
