@@ -65,20 +65,6 @@ static const struct version *version_of(uint32_t version)
 	return NULL;
 }
 
-static uint64_t word_at(struct vm_memory *m, uint64_t address)
-{
-	uint64_t word;
-
-	return vm_memory_read(m, address, &word, sizeof(word)) ? word : 0;
-}
-
-static uint32_t half_at(struct vm_memory *m, uint64_t address)
-{
-	uint32_t half;
-
-	return vm_memory_read(m, address, &half, sizeof(half)) ? half : 0;
-}
-
 /* ---- the version ---- */
 
 /* "APIyyyymmdd,NTS" with its NUL, in @data: the number; 0: it is not there. */
@@ -225,17 +211,17 @@ int php_new(struct vm_memory *m, uint64_t image, struct uw_script *ret_script)
 static bool string_text(struct vm_memory *m, uint64_t string, char *to, size_t room)
 {
 	return string && !(string & 7) &&
-	       vm_memory_name(m, string + STRING_TEXT, word_at(m, string + STRING_LEN), to, room);
+	       vm_memory_name(m, string + STRING_TEXT, vm_word(m, string + STRING_LEN), to, room);
 }
 
 /* The code of a file has no name. */
 static void function_text(struct vm_memory *m, uint64_t function, char to[static SCRIPT_TEXT_ROOM])
 {
 	char name[SCRIPT_NAME_ROOM] = "{main}", class[SCRIPT_NAME_ROOM];
-	uint64_t scope = word_at(m, function + SCOPE);
-	bool named = string_text(m, word_at(m, function + NAME), name, sizeof(name));
+	uint64_t scope = vm_word(m, function + SCOPE);
+	bool named = string_text(m, vm_word(m, function + NAME), name, sizeof(name));
 
-	if (named && scope && string_text(m, word_at(m, scope + CLASS_NAME), class, sizeof(class)))
+	if (named && scope && string_text(m, vm_word(m, scope + CLASS_NAME), class, sizeof(class)))
 		(void)snprintf(to, SCRIPT_TEXT_ROOM, "%s::%s", class, name);
 	else
 		(void)snprintf(to, SCRIPT_TEXT_ROOM, "%s", name);
@@ -256,16 +242,16 @@ bool php_text(struct vm_memory *m, const struct uw_script *script, uint64_t fram
 	function_text(m, function, ret_text->function);
 	if (type == INTERNAL)
 		return true;
-	if (!string_text(m, word_at(m, function + v->filename), ret_text->file, SCRIPT_TEXT_ROOM))
+	if (!string_text(m, vm_word(m, function + v->filename), ret_text->file, SCRIPT_TEXT_ROOM))
 		return false;
-	code = word_at(m, function + v->code);
+	code = vm_word(m, function + v->code);
 	/* Another function is there by now. */
-	if (position < UW_SCRIPT_NO_POSITION && position >= half_at(m, function + v->len))
+	if (position < UW_SCRIPT_NO_POSITION && position >= vm_half(m, function + v->len))
 		return false;
 	if (position < UW_SCRIPT_NO_POSITION)
 		ret_text->line =
-			half_at(m, code + (uint64_t)position * script->offsets.unit + OPLINE_LINE);
+			vm_half(m, code + (uint64_t)position * script->offsets.unit + OPLINE_LINE);
 	if (!ret_text->line)
-		ret_text->line = half_at(m, function + v->line);
+		ret_text->line = vm_half(m, function + v->line);
 	return true;
 }

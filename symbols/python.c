@@ -101,20 +101,6 @@ struct python {
 	struct vm_memory memory;
 };
 
-static uint64_t word_at(struct python *py, uint64_t address)
-{
-	uint64_t word = 0;
-
-	return vm_memory_read(&py->memory, address, &word, sizeof(word)) ? word : 0;
-}
-
-static uint32_t half_at(struct python *py, uint64_t address)
-{
-	uint32_t half = 0;
-
-	return vm_memory_read(&py->memory, address, &half, sizeof(half)) ? half : 0;
-}
-
 /* ---- the evaluation loop ---- */
 
 /* x86-64's `mov %reg, disp8(%base)` of 8 bytes: REX.W with R and B, 89, ModRM, SIB where the base is r12.  Numbers of the
@@ -272,8 +258,8 @@ static int read_exports(struct python *py, uint64_t image)
 	layout->version = py->version->version;
 	layout->offsets = py->version->offsets;
 	/* Before Py_Initialize() the types of types are not set; a build without a GIL has other offsets. */
-	if (word_at(py, layout->code_type + TYPE_OF) != type_type)
-		return fail(word_at(py, layout->code_type + TYPE_OF) ? -ENOTSUP : -EAGAIN);
+	if (vm_word(&py->memory, layout->code_type + TYPE_OF) != type_type)
+		return fail(vm_word(&py->memory, layout->code_type + TYPE_OF) ? -ENOTSUP : -EAGAIN);
 	return read_loop(py);
 }
 
@@ -345,14 +331,15 @@ static bool string_text(struct python *py, uint64_t string, char to[static NAME_
 static uint64_t sign_of(struct python *py, uint64_t code)
 {
 	const struct uw_python_offsets *o = &py->version->offsets;
-	uint64_t qualname = word_at(py, code + o->qualname);
+	uint64_t qualname = vm_word(&py->memory, code + o->qualname);
 
 	return uw_python_sign(&(struct uw_python_content){
-		.filename = word_at(py, word_at(py, code + o->filename) + UW_PYTHON_HASH),
-		.length = word_at(py, qualname + UW_PYTHON_LENGTH),
-		.hash = word_at(py, qualname + UW_PYTHON_HASH),
-		.units = word_at(py, code + UNITS_OF),
-		.line = half_at(py, code + o->line),
+		.filename = vm_word(&py->memory,
+				    vm_word(&py->memory, code + o->filename) + UW_PYTHON_HASH),
+		.length = vm_word(&py->memory, qualname + UW_PYTHON_LENGTH),
+		.hash = vm_word(&py->memory, qualname + UW_PYTHON_HASH),
+		.units = vm_word(&py->memory, code + UNITS_OF),
+		.line = vm_half(&py->memory, code + o->line),
 	});
 }
 
@@ -369,11 +356,11 @@ int python_lines(struct python *py, struct uw_memory *memory, uint64_t code,
 	if (r < 0)
 		return trace(r);
 	code &= ~UW_PYTHON_SIGN;
-	first = half_at(py, code + o->line);
-	if (word_at(py, code + TYPE_OF) == py->layout.code_type &&
+	first = vm_half(&py->memory, code + o->line);
+	if (vm_word(&py->memory, code + TYPE_OF) == py->layout.code_type &&
 	    (!sign || sign == sign_of(py, code)) &&
-	    string_text(py, word_at(py, code + o->qualname), name)) {
-		has_file = string_text(py, word_at(py, code + o->filename), file);
+	    string_text(py, vm_word(&py->memory, code + o->qualname), name)) {
+		has_file = string_text(py, vm_word(&py->memory, code + o->filename), file);
 		add(arg, &(struct uw_line){.function = name,
 					   .file = has_file ? file : NULL,
 					   .line = first <= INT32_MAX ? first : 0,

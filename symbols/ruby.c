@@ -107,20 +107,6 @@ static const struct version *version_of(uint32_t version)
 	return NULL;
 }
 
-static uint64_t word_at(struct vm_memory *m, uint64_t address)
-{
-	uint64_t word;
-
-	return vm_memory_read(m, address, &word, sizeof(word)) ? word : 0;
-}
-
-static uint32_t half_at(struct vm_memory *m, uint64_t address)
-{
-	uint32_t half;
-
-	return vm_memory_read(m, address, &half, sizeof(half)) ? half : 0;
-}
-
 /* ---- the evaluation loop ---- */
 
 /* Numbers of the instruction set. */
@@ -197,11 +183,11 @@ static uint64_t find_vm(struct vm_memory *m, const struct vm_exports *x)
 			continue;
 		memcpy(&n, code + i + 3, sizeof(n));
 		at += i + 7 + (uint64_t)(int64_t)n;
-		vm = word_at(m, at);
+		vm = vm_word(m, at);
 		/* 0: the VM has not started.  Its main thread leads back to it. */
 		return at >= x->data.start && at < x->data.end &&
 				       (!vm ||
-					word_at(m, word_at(m, vm + THREAD) + THREAD_VM) == vm)
+					vm_word(m, vm_word(m, vm + THREAD) + THREAD_VM) == vm)
 			       ? at
 			       : 0;
 	}
@@ -263,17 +249,17 @@ int ruby_new(struct vm_memory *m, uint64_t image, struct uw_script *ret_script)
 static bool string_text(struct vm_memory *m, const struct version *v, uint64_t string, char *to,
 			size_t room)
 {
-	uint64_t flags = word_at(m, string), len, at = string + EMBEDDED_AT;
+	uint64_t flags = vm_word(m, string), len, at = string + EMBEDDED_AT;
 
 	if (string & 7 || (flags & TYPE_MASK) != T_STRING)
 		return false;
 	len = flags >> EMBEDDED_LEN_AT & 0x1f;
 	if (v->sizes || flags & NOT_EMBEDDED) {
-		len = word_at(m, string + HEAP_LEN);
+		len = vm_word(m, string + HEAP_LEN);
 		at = string + STRING_HEAP;
 	}
 	if (flags & NOT_EMBEDDED)
-		at = word_at(m, at);
+		at = vm_word(m, at);
 	return vm_memory_name(m, at, len, to, room);
 }
 
@@ -281,11 +267,11 @@ static bool string_text(struct vm_memory *m, const struct version *v, uint64_t s
 static bool path_text(struct vm_memory *m, const struct version *v, uint64_t path, char *to,
 		      size_t room)
 {
-	uint64_t flags = word_at(m, path);
+	uint64_t flags = vm_word(m, path);
 
 	if ((flags & TYPE_MASK) == T_ARRAY)
-		path = word_at(m, flags & NOT_EMBEDDED ? path + EMBEDDED_AT
-						       : word_at(m, path + ARRAY_HEAP));
+		path = vm_word(m, flags & NOT_EMBEDDED ? path + EMBEDDED_AT
+						       : vm_word(m, path + ARRAY_HEAP));
 	return string_text(m, v, path, to, room);
 }
 
@@ -296,7 +282,7 @@ static uint32_t rank_of(struct vm_memory *m, uint64_t table, uint32_t position)
 	uint32_t in;
 
 	if (position < IMMEDIATE)
-		return (uint32_t)(word_at(m, table + 8ull * (position / IMMEDIATE_WORD)) >>
+		return (uint32_t)(vm_word(m, table + 8ull * (position / IMMEDIATE_WORD)) >>
 				  (position % IMMEDIATE_WORD * 7)) &
 		       0x7f;
 	position -= IMMEDIATE;
@@ -304,17 +290,17 @@ static uint32_t rank_of(struct vm_memory *m, uint64_t table, uint32_t position)
 		(uint64_t)BLOCK_BYTES * (position / BLOCK);
 	in = position % BLOCK;
 	if (in / 64)
-		before = word_at(m, block + 8) >> ((in / 64 - 1) * 9) & 0x1ff;
-	bits = word_at(m, block + 16 + 8ull * (in / 64)) << (63 - in % 64);
-	return half_at(m, block) + (uint32_t)before + (uint32_t)__builtin_popcountll(bits);
+		before = vm_word(m, block + 8) >> ((in / 64 - 1) * 9) & 0x1ff;
+	bits = vm_word(m, block + 16 + 8ull * (in / 64)) << (63 - in % 64);
+	return vm_half(m, block) + (uint32_t)before + (uint32_t)__builtin_popcountll(bits);
 }
 
 /* The line of the instruction that ends at @position; 0: not known. */
 static uint32_t line_of(struct vm_memory *m, const struct version *v, uint64_t body,
 			uint32_t position)
 {
-	uint64_t lines = word_at(m, body + v->lines), places = word_at(m, body + v->places);
-	uint32_t n = half_at(m, body + v->n_lines), rank = 1;
+	uint64_t lines = vm_word(m, body + v->lines), places = vm_word(m, body + v->places);
+	uint32_t n = vm_half(m, body + v->n_lines), rank = 1;
 
 	if (!lines || !n)
 		return 0;
@@ -322,7 +308,7 @@ static uint32_t line_of(struct vm_memory *m, const struct version *v, uint64_t b
 		return 0;
 	if (n > 1)
 		rank = rank_of(m, places, position ? position - 1 : 0);
-	return rank && rank <= n ? half_at(m, lines + (uint64_t)v->line_bytes * (rank - 1)) : 0;
+	return rank && rank <= n ? vm_half(m, lines + (uint64_t)v->line_bytes * (rank - 1)) : 0;
 }
 
 /* ---- names of methods in C ----
@@ -337,12 +323,12 @@ static uint32_t line_of(struct vm_memory *m, const struct version *v, uint64_t b
 static uint64_t array_len(struct vm_memory *m, const struct version *v, uint64_t array,
 			  uint64_t *ret_elements)
 {
-	uint64_t flags = word_at(m, array), most = v->sizes ? 0x7f : 3;
+	uint64_t flags = vm_word(m, array), most = v->sizes ? 0x7f : 3;
 
 	if (!array || array & 7 || (flags & TYPE_MASK) != T_ARRAY)
 		return 0;
-	*ret_elements = flags & NOT_EMBEDDED ? array + EMBEDDED_AT : word_at(m, array + ARRAY_HEAP);
-	return flags & NOT_EMBEDDED ? flags >> ARRAY_LEN_AT & most : word_at(m, array + HEAP_LEN);
+	*ret_elements = flags & NOT_EMBEDDED ? array + EMBEDDED_AT : vm_word(m, array + ARRAY_HEAP);
+	return flags & NOT_EMBEDDED ? flags >> ARRAY_LEN_AT & most : vm_word(m, array + HEAP_LEN);
 }
 
 static uint64_t element(struct vm_memory *m, const struct version *v, uint64_t array,
@@ -351,7 +337,7 @@ static uint64_t element(struct vm_memory *m, const struct version *v, uint64_t a
 	uint64_t elements, len = array_len(m, v, array, &elements);
 
 	/* No array in memory is as long: the sum cannot wrap. */
-	return index < min_u64(len, VM_ADDRESS_MAX / 8) ? word_at(m, elements + 8 * index) : 0;
+	return index < min_u64(len, VM_ADDRESS_MAX / 8) ? vm_word(m, elements + 8 * index) : 0;
 }
 
 static uint64_t id_string(struct vm_memory *m, const struct version *v, uint64_t ids, uint64_t id)
@@ -398,20 +384,20 @@ static uint64_t class_value(struct vm_memory *m, const struct version *v, uint64
 	uint64_t rest = class + CLASS_REST, table;
 
 	if (v->version == 0x302)
-		return i < CLASS_VALUES ? word_at(m, word_at(m, rest + IVARS) + 8ull * i) : 0;
+		return i < CLASS_VALUES ? vm_word(m, vm_word(m, rest + IVARS) + 8ull * i) : 0;
 	if (v->sizes)
-		return i < CLASS_WORDS ? word_at(m, rest + 8ull * i) : 0;
-	table = word_at(m, word_at(m, rest) + IVARS);
-	if (!table || i >= min_u64(word_at(m, table + IVARS_BOUND), IVARS_MAX))
+		return i < CLASS_WORDS ? vm_word(m, rest + 8ull * i) : 0;
+	table = vm_word(m, vm_word(m, rest) + IVARS);
+	if (!table || i >= min_u64(vm_word(m, table + IVARS_BOUND), IVARS_MAX))
 		return 0;
-	return word_at(m,
-		       word_at(m, table + IVARS_ENTRIES) + (uint64_t)IVAR_BYTES * i + IVAR_VALUE);
+	return vm_word(m,
+		       vm_word(m, table + IVARS_ENTRIES) + (uint64_t)IVAR_BYTES * i + IVAR_VALUE);
 }
 
 static bool is_class(struct vm_memory *m, uint64_t object)
 {
 	uint64_t type =
-		vm_memory_is_address(object) && !(object & 7) ? word_at(m, object) & TYPE_MASK : 0;
+		vm_memory_is_address(object) && !(object & 7) ? vm_word(m, object) & TYPE_MASK : 0;
 
 	return type == T_CLASS || type == T_MODULE;
 }
@@ -443,7 +429,7 @@ static uint64_t singleton_of(struct vm_memory *m, const struct version *v, uint6
 	for (uint32_t i = 0; is_class(m, class) && i < IVARS_MAX; i++) {
 		uint64_t value = class_value(m, v, class, i);
 
-		if (is_class(m, value) && word_at(m, value + KLASS) == class)
+		if (is_class(m, value) && vm_word(m, value + KLASS) == class)
 			return value;
 	}
 	return 0;
@@ -466,7 +452,7 @@ static bool has_ids(struct vm_memory *m, struct uw_script *script, const struct 
 static void put_class(struct vm_memory *m, const struct version *v, uint64_t method,
 		      const char *name, struct script_text *ret_text)
 {
-	uint64_t owner = word_at(m, method + OWNER);
+	uint64_t owner = vm_word(m, method + OWNER);
 	char class[SCRIPT_NAME_ROOM];
 
 	if (class_name(m, v, owner, class))
@@ -483,7 +469,7 @@ static bool method_in_c(struct vm_memory *m, struct uw_script *script, const str
 	char name[SCRIPT_NAME_ROOM];
 
 	if (!has_ids(m, script, v, image) ||
-	    !string_text(m, v, id_string(m, v, script->names, word_at(m, method + METHOD_ID)), name,
+	    !string_text(m, v, id_string(m, v, script->names, vm_word(m, method + METHOD_ID)), name,
 			 sizeof(name)))
 		return false;
 	put_class(m, v, method, name, ret_text);
@@ -495,20 +481,20 @@ static bool iseq_text(struct vm_memory *m, const struct uw_script *script, const
 		      uint64_t iseq, uint64_t method, uint32_t position,
 		      struct script_text *ret_text)
 {
-	uint64_t body = word_at(m, iseq + script->offsets.body), first;
+	uint64_t body = vm_word(m, iseq + script->offsets.body), first;
 	char label[SCRIPT_NAME_ROOM];
 
-	if (!body || !string_text(m, v, word_at(m, body + LABEL), label, sizeof(label)))
+	if (!body || !string_text(m, v, vm_word(m, body + LABEL), label, sizeof(label)))
 		return false;
 	/* Another function is there by now. */
-	if (position != UW_SCRIPT_NO_POSITION && position > half_at(m, body + script->offsets.len))
+	if (position != UW_SCRIPT_NO_POSITION && position > vm_half(m, body + script->offsets.len))
 		return false;
 	if (method)
 		put_class(m, v, method, label, ret_text);
 	else
 		(void)snprintf(ret_text->function, SCRIPT_TEXT_ROOM, "%s", label);
-	(void)path_text(m, v, word_at(m, body + PATH), ret_text->file, SCRIPT_TEXT_ROOM);
-	first = word_at(m, body + FIRST_LINE);
+	(void)path_text(m, v, vm_word(m, body + PATH), ret_text->file, SCRIPT_TEXT_ROOM);
+	first = vm_word(m, body + FIRST_LINE);
 	if (position != UW_SCRIPT_NO_POSITION)
 		ret_text->line = line_of(m, v, body, position);
 	if (!ret_text->line && (v->sizes || first & 1)) /* a Fixnum */
@@ -520,7 +506,7 @@ bool ruby_text(struct vm_memory *m, struct uw_script *script, uint64_t image, ui
 	       struct script_text *ret_text)
 {
 	const struct version *v = version_of(script->version);
-	uint64_t function = uw_script_function(frame), flags = word_at(m, function), definition;
+	uint64_t function = uw_script_function(frame), flags = vm_word(m, function), definition;
 	uint64_t head[2];
 	uint32_t position = uw_script_position(frame);
 
@@ -535,7 +521,7 @@ bool ruby_text(struct vm_memory *m, struct uw_script *script, uint64_t image, ui
 	default:
 		return false;
 	}
-	definition = word_at(m, function + script->offsets.definition);
+	definition = vm_word(m, function + script->offsets.definition);
 	if (!vm_memory_read(m, definition, head, sizeof(head)))
 		return false;
 	if ((head[0] & 0xf) != METHOD_OF_ISEQ)

@@ -38,6 +38,20 @@ bool vm_memory_text(struct vm_memory *m, uint64_t address, char *to, size_t room
  * it is empty or cannot be read. */
 bool vm_memory_name(struct vm_memory *m, uint64_t address, uint64_t len, char *to, size_t room);
 
+/* The word, or the 32 bits, at @address; 0: it cannot be read. */
+static inline uint64_t vm_word(struct vm_memory *m, uint64_t address)
+{
+	uint64_t word;
+
+	return vm_memory_read(m, address, &word, sizeof(word)) ? word : 0;
+}
+static inline uint32_t vm_half(struct vm_memory *m, uint64_t address)
+{
+	uint32_t half;
+
+	return vm_memory_read(m, address, &half, sizeof(half)) ? half : 0;
+}
+
 struct vm_exports {
 	uint64_t bias, hash, symbols, strings; /* addresses */
 	uint64_t eh_frame_hdr;		       /* the same; 0: none */

@@ -12,8 +12,8 @@ import subprocess
 import sys
 from collections import Counter
 
-KEYS = ["file", "bytes", "duration_s", "samples", "complete", "stacks", "lost", "skipped", "cpu_accounted", "self",
-        "modules_without_symbols"]
+KEYS = ["file", "bytes", "duration_s", "samples", "complete", "stacks", "freed_functions", "lost", "skipped", "cpu_accounted",
+        "self", "modules_without_symbols"]
 STACKS = ["whole", "unchecked", "lacking_functions", "cut", "failed"]
 LOST = ["samples", "sideband", "records_seen", "throttled_s", "unwritten"]
 SELF = ["cpu_s", "us_per_sample", "peak_rss_kb"]
@@ -45,7 +45,7 @@ def check_verdict(v):
         expect(re.fullmatch("([0-9a-f]{2})*", module["build_id"]), "a build id:", module["build_id"])
     for reasons in (v["stacks"]["failed"], v["skipped"]):
         expect(all(whole_number(n) and n for n in reasons.values()), "reasons:", reasons)
-    for n in (v["bytes"], v["samples"], v["stacks"]["whole"], v["stacks"]["cut"], v["lost"]["samples"],
+    for n in (v["bytes"], v["samples"], v["freed_functions"], v["stacks"]["whole"], v["stacks"]["cut"], v["lost"]["samples"],
               v["lost"]["sideband"], v["lost"]["records_seen"], v["lost"]["unwritten"], v["self"]["peak_rss_kb"]):
         expect(whole_number(n), "not a whole number:", n)
     outcomes = v["stacks"]["whole"] + v["stacks"]["unchecked"] + v["stacks"]["cut"] + sum(v["stacks"]["failed"].values())
