@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/error.h"
-#include "session/pipeline/python-entry.h"
+#include "session/pipeline/copied-entry.h"
 #include "session/session-private.h"
 
 struct deep *session_deep(const struct session *s)
@@ -292,7 +292,7 @@ static void learn_stg(struct session *s, const struct outcome *o)
 
 	if (!process || process->has_stg)
 		return;
-	python_entry_add_stg(session_python(s), process);
+	copied_entry_add_stg(session_python(s), process);
 	session_want_program(s);
 }
 
@@ -337,7 +337,7 @@ void session_script_answer(struct session *s, const struct load_answer *a)
 		ask_compiled(s, &a->request);
 	/* No program copies V8's objects. */
 	if (session_python(s) && uw_module_language(a->request.module) != UW_LANGUAGE_JS) {
-		python_entry_add(session_python(s), a->request.pid, a->request.module);
+		copied_entry_add(session_python(s), a->request.pid, a->request.module);
 		session_want_program(s);
 		if (python_stacks_run(session_python(s)))
 			return;

@@ -16,9 +16,8 @@
 
 #include "base/error.h"
 #include "session/pipeline/adopt.h"
+#include "session/pipeline/copied-entry.h"
 #include "session/pipeline/cpu-counts.h"
-#include "session/pipeline/deep-entry.h"
-#include "session/pipeline/python-entry.h"
 #include "session/pipeline/scope.h"
 #include "session/pipeline/thin.h"
 #include "session/pipeline/wait-reader.h"
@@ -63,8 +62,7 @@ static void entry_done(struct reader *rd, struct entry *e)
 	}
 	if (e->kind != ENTRY_SAMPLE)
 		return;
-	deep_entry_put(rd->c.deep, e);
-	python_entry_put(rd->c.python, e);
+	copied_entry_put(rd->c.deep, rd->c.python, e);
 	if (e->block)
 		park_free(&rd->copies, (uintptr_t)e->info.process, e->block, entry_bytes(e));
 	else
@@ -576,8 +574,7 @@ static void copy_out(struct reader *rd, struct entry *e, const struct record_ite
 	if (!e->block)
 		return; /* it stays in the ring */
 	entry_copy(e, e->block);
-	deep_entry_put(rd->c.deep, e);
-	python_entry_put(rd->c.python, e);
+	copied_entry_put(rd->c.deep, rd->c.python, e);
 	rd->c.account->copied++;
 	put_item(rd, item);
 }
@@ -686,9 +683,8 @@ static int send_sample(struct reader *rd, struct entry *e, const struct record_i
 	e->user_state = user && has_user_part(rd, e);
 	e->check_chain = !rd->options.chains_unchecked;
 	if (ring) {
-		deep_entry_attach(rd->c.deep, s, e);
+		copied_entry_attach(rd->c.deep, rd->c.python, s, e);
 		rd->c.account->deep += e->deep;
-		python_entry_attach(rd->c.python, e);
 	}
 	rd->scope.enqueued_bytes += e->info.stack_len;
 	r = attach_space(rd, e, process);

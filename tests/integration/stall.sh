@@ -336,7 +336,7 @@ asked_for() {
 	as_target "$U/perfwind" run --hook-socket "$HOOK" -- "$U/late" 100 & LATE=$!
 	started $LATE
 	wait_for grep -q "process $LATE .*: asked" "$TMP/$name.err"
-	wait_for used $LATE 1000
+	wait_for used $LATE 2000
 	kill -INT $RECORDER
 	wait $RECORDER
 	STATUS=$?

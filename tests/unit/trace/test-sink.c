@@ -206,7 +206,6 @@ static void test_sticky(void **state)
 	assert_int_equal(chmod(folder, 0700), 0);
 }
 
-/* More than the buffer in one packet and in many: all arrives in order. */
 /* A sink into which nothing was written leaves no trace of itself: the file that was there is
  * there. */
 static void test_unused(void **state)
@@ -233,6 +232,24 @@ static void test_unused(void **state)
 	assert_int_equal(stat(in_folder("t.old"), &st), -1);
 }
 
+/* What was written after all is discarded: as if there had been no sink. */
+static void test_discard(void **state)
+{
+	struct sink *sink;
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(sink_file_new(in_folder("t"), &sink), 0);
+	assert_int_equal(sink->write(sink, "\n\1z", 3), 0);
+	assert_int_equal(sink->flush(sink), 0);
+	expect_file("t", "\n\1z");
+	sink_file_discard(sink);
+	sink_free(sink);
+	expect_file("t", "\n\1x"); /* of test_unused() */
+	assert_int_equal(stat(in_folder("t.old"), &st), -1);
+}
+
+/* More than the buffer in one packet and in many: all arrives in order. */
 static void test_large(void **state)
 {
 	size_t room = 300 << 10, len = 0;
@@ -544,14 +561,14 @@ static void test_deflate_full(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_file),	       cmocka_unit_test(test_file_errors),
-		cmocka_unit_test(test_made_new),       cmocka_unit_test(test_descriptors),
-		cmocka_unit_test(test_sticky),	       cmocka_unit_test(test_unused),
-		cmocka_unit_test(test_large),	       cmocka_unit_test(test_full_disk),
-		cmocka_unit_test(test_memory),	       cmocka_unit_test(test_memory_limit),
-		cmocka_unit_test(test_deflate),	       cmocka_unit_test(test_deflate_full),
-		cmocka_unit_test(test_real_full_disk), cmocka_unit_test(test_deflate_cut),
-		cmocka_unit_test(test_deflate_tiny),
+		cmocka_unit_test(test_file),	     cmocka_unit_test(test_file_errors),
+		cmocka_unit_test(test_made_new),     cmocka_unit_test(test_descriptors),
+		cmocka_unit_test(test_sticky),	     cmocka_unit_test(test_unused),
+		cmocka_unit_test(test_discard),	     cmocka_unit_test(test_large),
+		cmocka_unit_test(test_full_disk),    cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_memory_limit), cmocka_unit_test(test_deflate),
+		cmocka_unit_test(test_deflate_full), cmocka_unit_test(test_real_full_disk),
+		cmocka_unit_test(test_deflate_cut),  cmocka_unit_test(test_deflate_tiny),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

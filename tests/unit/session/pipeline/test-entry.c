@@ -1,4 +1,5 @@
 /* test-entry.c - entry.h: parts of a chain, and the outcome of a sample. */
+#include "perf/record.h"
 #include "session/pipeline/entry.h"
 #include "tests/unit/cmocka.h"
 
@@ -47,6 +48,55 @@ static void test_snapshot(void **state)
 	assert_int_equal(s.arch, UW_ARCH_X86_64);
 	assert_ptr_equal(s.chain, &chain[4]);
 	assert_int_equal(s.n_chain, 3);
+}
+
+/* Another ABI's registers cannot be unwound, and stay visible as such; a copy that fills its room may go on in memory. */
+static void test_of_sample(void **state)
+{
+	const uint64_t regs[UW_X86_COUNT] = {1};
+	const uint8_t stack[16] = {0};
+	struct record_sample s = {
+		.time = 5,
+		.period = 6,
+		.pid = 7,
+		.tid = 8,
+		.cpu = 9,
+		.regs = regs,
+		.stack = stack,
+		.stack_len = 8,
+		.stack_room = 16,
+		.chain = chain,
+		.n_chain = ARRAY_SIZE(chain),
+		.regs_abi = PERF_SAMPLE_REGS_ABI_64,
+		.cpu_mode = PERF_RECORD_MISC_USER,
+	};
+	struct entry e;
+
+	(void)state;
+	entry_of_sample(&s, UW_ARCH_X86_64, &e);
+	assert_int_equal(e.kind, ENTRY_SAMPLE);
+	assert_int_equal(e.arch, UW_ARCH_X86_64);
+	assert_ptr_equal(e.regs, regs);
+	assert_ptr_equal(e.stack, stack);
+	assert_ptr_equal(e.chain, chain);
+	assert_int_equal(e.n_chain, ARRAY_SIZE(chain));
+	assert_false(e.stack_full);
+	assert_int_equal(e.info.time, 5);
+	assert_int_equal(e.info.weight, 6);
+	assert_int_equal(e.info.pid, 7);
+	assert_int_equal(e.info.tid, 8);
+	assert_int_equal(e.info.cpu, 9);
+	assert_int_equal(e.info.stack_len, 8);
+	assert_int_equal(e.info.cpu_mode, PERF_RECORD_MISC_USER);
+	s.stack_len = 16;
+	s.regs_abi = PERF_SAMPLE_REGS_ABI_32;
+	entry_of_sample(&s, UW_ARCH_X86_64, &e);
+	assert_true(e.stack_full);
+	assert_int_equal(e.arch, UW_ARCH_NONE);
+	assert_ptr_equal(e.regs, regs);
+	s.regs_abi = PERF_SAMPLE_REGS_ABI_NONE; /* a kernel thread */
+	entry_of_sample(&s, UW_ARCH_X86_64, &e);
+	assert_null(e.regs);
 }
 
 /* A copy of nothing: inside execve() there is no user part; at a fault there was one. */
@@ -156,8 +206,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_chain_part), cmocka_unit_test(test_snapshot),
-		cmocka_unit_test(test_user_copy),  cmocka_unit_test(test_outcome),
-		cmocka_unit_test(test_long_chain), cmocka_unit_test(test_shorten),
+		cmocka_unit_test(test_of_sample),  cmocka_unit_test(test_user_copy),
+		cmocka_unit_test(test_outcome),	   cmocka_unit_test(test_long_chain),
+		cmocka_unit_test(test_shorten),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

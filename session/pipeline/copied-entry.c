@@ -1,9 +1,28 @@
-/* python-entry.c - see python-entry.h. */
-#include "session/pipeline/python-entry.h"
+/* copied-entry.c - see copied-entry.h. */
+#include "session/pipeline/copied-entry.h"
 #include "proc/process.h"
 #include "symbols/image.h"
 
-void python_entry_attach(struct python_stacks *stacks, struct entry *e)
+static void attach_stack(struct deep *deep, const struct record_sample *s, struct entry *e)
+{
+	struct deep_stack stack;
+	struct deep_sample sample = {
+		.tid = s->tid, .time = s->time, .copy = s->stack, .copy_len = s->stack_len};
+
+	if (!e->stack_full || !s->stack_len || e->arch != UW_ARCH_HOST)
+		return;
+	e->info.full_copy = s->stack_len;
+	sample.sp = uw_host_sp(s->regs);
+	if (!deep || !deep_find(deep, &sample, &stack))
+		return;
+	e->stack = stack.stack;
+	e->stack_full = stack.full;
+	e->info.stack_len = stack.len;
+	e->deep = true;
+	e->deep_position = stack.position;
+}
+
+static void attach_frames(struct python_stacks *stacks, struct entry *e)
 {
 	const struct process *process = e->info.process;
 	struct python_stack stack;
@@ -18,8 +37,18 @@ void python_entry_attach(struct python_stacks *stacks, struct entry *e)
 	e->has_python = true;
 }
 
-void python_entry_put(struct python_stacks *stacks, struct entry *e)
+void copied_entry_attach(struct deep *deep, struct python_stacks *stacks,
+			 const struct record_sample *sample, struct entry *e)
 {
+	attach_stack(deep, sample, e);
+	attach_frames(stacks, e);
+}
+
+void copied_entry_put(struct deep *deep, struct python_stacks *stacks, struct entry *e)
+{
+	if (e->deep)
+		deep_put(deep, e->deep_position);
+	e->deep = false;
 	if (e->has_python)
 		python_stacks_put(stacks, e->python_position);
 	e->has_python = false;
@@ -44,7 +73,7 @@ static void add_script(struct python_stacks *stacks, uint32_t pid, const struct 
 			  });
 }
 
-void python_entry_add_stg(struct python_stacks *stacks, struct process *process)
+void copied_entry_add_stg(struct python_stacks *stacks, struct process *process)
 {
 	if (process->has_stg)
 		return;
@@ -52,7 +81,7 @@ void python_entry_add_stg(struct python_stacks *stacks, struct process *process)
 	python_stacks_add(stacks, process->pid, &(struct python_threads){.kind = PYTHON_IS_STG});
 }
 
-void python_entry_add(struct python_stacks *stacks, uint32_t pid, const struct uw_module *module)
+void copied_entry_add(struct python_stacks *stacks, uint32_t pid, const struct uw_module *module)
 {
 	const struct uw_image *image = uw_module_image(module);
 	const struct uw_python *py = image ? &image->python : NULL;

@@ -1,0 +1,18 @@
+/* copied-entry.h - what the session's BPF program copied at a sample (perf/at-sample.h), with the sample's entry: the longer
+ * copy of its stack, and frames of an interpreter.  Each of @deep and @stacks may be NULL.  Thread: main. */
+#pragma once
+
+#include "perf/at-sample.h"
+#include "perf/record.h"
+#include "session/pipeline/entry.h"
+
+/* Where the kernel's copy of the stack of @sample is full: the longer copy in its place, if there is one.  The frames, where
+ * its process has an interpreter and they were copied. */
+void copied_entry_attach(struct deep *deep, struct python_stacks *stacks,
+			 const struct record_sample *sample, struct entry *e);
+/* The entry's bytes were copied, or its sample was unwound: gives the records back. */
+void copied_entry_put(struct deep *deep, struct python_stacks *stacks, struct entry *e);
+/* From now on the samples of @process have the stack of GHC's code (unwinder/native-stg.c). */
+void copied_entry_add_stg(struct python_stacks *stacks, struct process *process);
+/* From now on the samples of process @pid have their frames; @module is its interpreter's, loaded. */
+void copied_entry_add(struct python_stacks *stacks, uint32_t pid, const struct uw_module *module);
