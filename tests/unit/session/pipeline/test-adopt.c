@@ -83,7 +83,7 @@ static void test_records_stay(void **state)
 	fixture_deinit(&f);
 }
 
-/* The answer is of the program after an exec, whose record is still to come, or of the one before. */
+/* The answer is of the program after an exec with a record that is still to come, or of the one before. */
 static void test_another_program(void **state)
 {
 	struct process_thread *thread;

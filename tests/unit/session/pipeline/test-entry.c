@@ -50,7 +50,7 @@ static void test_snapshot(void **state)
 	assert_int_equal(s.n_chain, 3);
 }
 
-/* Another ABI's registers cannot be unwound, and stay visible as such; a copy that fills its room may go on in memory. */
+/* Another ABI's registers cannot be unwound, and are kept for it; a copy that fills its room may go on in memory. */
 static void test_of_sample(void **state)
 {
 	const uint64_t regs[UW_X86_COUNT] = {1};

@@ -147,7 +147,7 @@ static void test_waker(void **state)
 	fixture_deinit(&f);
 }
 
-/* Its wait ends with the wake-up, and that for a CPU begins.  Damaged records are refused; one whose fields end before the
+/* Its wait ends with the wake-up, and that for a CPU begins.  Damaged records are refused; one with fields that end before the
  * thread has no effect. */
 static void test_woken(void **state)
 {
