@@ -1,9 +1,8 @@
 /* trace-session.c - see trace-session.h: the data sources of one config, from the first to the
  * last packet, and their output.
  *
- * Every period ends in session calls and in answers to them: a flush is asked of each data source
- * and is done when all have answered or flush_timeout_ms is over.  A write into the file comes
- * behind a flush, if the config wants that. */
+ * Every period ends in session calls and in answers to them: a flush is asked of each data source and is done when all have
+ * answered or flush_timeout_ms is over.  A write into the file comes behind a flush, if the config wants that. */
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
@@ -105,9 +104,8 @@ static int arm(struct trace_session *t, enum trace_timer_kind kind, uint64_t fir
  *   [ events, clocks, packets of each buffer ]  output_read(), once or at each write period
  *   statistics                                  output_end()
  *
- * max_file_size_bytes is never exceeded.  The packets at the end are small and their size is known, so
- * room for them is reserved from the beginning; so is the room of the end marks, which the output's
- * owner writes. */
+ * max_file_size_bytes is never exceeded.  The packets at the end are small and their size is known, so room for them is
+ * reserved from the beginning; so is the room of the end marks, which the output's owner writes. */
 
 enum {
 	END_BYTES = 512,	/* statistics without the buffers' part, and two events */
@@ -892,10 +890,11 @@ int trace_session_new(const struct trace_session_options *options, struct loop *
 			       "daemon makes none (hint: run as root, or use STOP_TRACING)");
 		return fail(-EINVAL);
 	}
-	*error = 0;
+	(void)snprintf(error, error_size, "cannot trace: out of memory");
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return fail(-ENOMEM);
+	*error = 0;
 	t->options = *options;
 	t->config = options->config->message;
 	t->loop = loop;

@@ -555,6 +555,7 @@ int gauge_new(const struct watch_rule *rule, const char *root, struct shared_cou
 	struct gauge *g = calloc(1, sizeof(*g));
 	int r = g ? 0 : -ENOMEM;
 
+	error[0] = 0;
 	if (r >= 0) {
 		*g = (struct gauge){
 			.rule = rule, .root = root, .exits = -1, .marks = marks, .mark = SIZE_MAX};
@@ -563,6 +564,9 @@ int gauge_new(const struct watch_rule *rule, const char *root, struct shared_cou
 	}
 	if (r == -ENOMEM)
 		(void)snprintf(error, error_size, "out of memory");
+	else if (r < 0 && !error[0])
+		(void)snprintf(error, error_size, "%s cannot be measured: %s",
+			       watch_when_names[rule->when], strerror(-r));
 	if (r < 0) {
 		(void)gauge_free(g);
 		return trace(r);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # watch.sh - a spike of two seconds, unattended: its episode names the guilty function, and the seconds before are there.
-# The rule is measured on the process's own CPU time: thresholds leave room for a busy machine.
+# The rule is measured on the process's own CPU time: calm it uses 2 % of a CPU, and of a busy machine it gets 10 % or more.
 . "$(dirname "$0")/lib"
 need_perf
 
@@ -14,8 +14,8 @@ cat >"$TMP/rules" <<-END
 	[rule spin]
 	when = process-cpu
 	process = PID
-	above = 25
-	below = 12
+	above = 8
+	below = 5
 	for = 500ms
 	calm = 500ms
 	before = 2s
@@ -36,7 +36,7 @@ check rules-are-valid "$PERFWIND" watch --check -c "$TMP/rules"
 watch=$!
 started $watch
 kept() { [ "$("$PERFWIND" episodes -d "$TMP/episodes/new" 2>/dev/null | grep -c 'spin.*spike *guilty$')" = 1 ] || { cat "$TMP/watch.err"; return 1; }; }
-check episode wait_for kept
+check episode eval 'wait_for kept || wait_for kept' # on a busy machine 2 s of CPU time take 20 s
 check exec wait_for grep -q '^flame.html$' "$TMP/ran.txt"
 folder=$(echo "$TMP/episodes/new/"2*)
 check modes [ "$(stat -c '%a' "$folder" "$folder/episode.json" "$folder/trace.pftrace" | tr '\n' ' ')" = "700 600 600 " ]
@@ -46,7 +46,7 @@ check files "$PYTHON" - "$folder" <<-'END'
 	folder = sys.argv[1]
 	episode = json.load(open(folder + "/episode.json"))
 	assert episode["rule"] == "spin" and episode["hottest"] == "guilty" and episode["process"] == "spike", episode
-	assert 0.5 <= episode["lasting"] < 60 and episode["average"] > 12, episode
+	assert 0.5 <= episode["lasting"] < 60 and episode["average"] > 5, episode
 	def find(frames, name, depth=0):
 	    for frame in frames:
 	        assert set(frame) == {"frame", "proportion", "count", "children"}

@@ -1,22 +1,23 @@
-/* spike.c - calm for the first argument's seconds, one busy for the second's (guilty()), and calm again: what
+/* spike.c - calm for the first argument's seconds, busy for the second's of CPU time (guilty()), and calm again: what
  * `perfwind watch` waits for.  Prints "guilty" as it begins. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-static double now(void)
+static double now(clockid_t clock)
 {
 	struct timespec t;
 
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	(void)clock_gettime(clock, &t);
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static void spin(double seconds)
+static inline __attribute__((always_inline)) void spin(double seconds)
 {
 	volatile unsigned long sum = 0;
 
-	for (double end = now() + seconds; now() < end;)
+	for (double end = now(CLOCK_PROCESS_CPUTIME_ID) + seconds;
+	     now(CLOCK_PROCESS_CPUTIME_ID) < end;)
 		for (unsigned i = 0; i < 10000; i++)
 			sum += i;
 }
@@ -26,7 +27,7 @@ void calm(double seconds)
 {
 	const struct timespec pause = {.tv_nsec = 90000000};
 
-	for (double end = now() + seconds; now() < end;) {
+	for (double end = now(CLOCK_MONOTONIC) + seconds; now(CLOCK_MONOTONIC) < end;) {
 		spin(0.002);
 		(void)nanosleep(&pause, NULL);
 	}

@@ -6,8 +6,10 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/epoll.h>
@@ -18,6 +20,8 @@
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+
+#include "tests/unit/cmocka.h"
 
 static _Thread_local unsigned long calls_made, calls_fail_at; /* fail_at 0: none */
 
@@ -116,11 +120,11 @@ int socketpair(int domain, int type, int protocol, int fds[2])
 	return REAL(socketpair)(domain, type, protocol, fds);
 }
 
-int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *), void *arg)
 {
 	if (call_fails())
 		return EAGAIN;
-	return REAL(pthread_create)(thread, attr, run, arg);
+	return REAL(pthread_create)(thread, attr, body, arg);
 }
 
 int ioctl(int fd, unsigned long request, ...)
@@ -148,4 +152,83 @@ __attribute__((no_sanitize_address)) long syscall(long number, ...)
 	if (number == SYS_perf_event_open)
 		FAIL_CALL(EMFILE);
 	return REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+int memfd_create(const char *name, unsigned int flags)
+{
+	FAIL_CALL(EMFILE);
+	return REAL(memfd_create)(name, flags);
+}
+
+int ftruncate(int fd, off_t size)
+{
+	FAIL_CALL(ENOSPC);
+	return REAL(ftruncate)(fd, size);
+}
+
+int pipe2(int fds[2], int flags)
+{
+	FAIL_CALL(EMFILE);
+	return REAL(pipe2)(fds, flags);
+}
+
+int socket(int domain, int type, int protocol)
+{
+	FAIL_CALL(EMFILE);
+	return REAL(socket)(domain, type, protocol);
+}
+
+int open(const char *path, int flags, ...)
+{
+	mode_t mode = 0;
+	va_list ap;
+
+	va_start(ap, flags);
+	if (flags & (O_CREAT | O_TMPFILE))
+		mode = va_arg(ap, mode_t);
+	va_end(ap);
+	FAIL_CALL(EMFILE);
+	return REAL(open)(path, flags, mode);
+}
+
+pid_t fork(void)
+{
+	FAIL_CALL(EAGAIN);
+	return REAL(fork)();
+}
+
+/* Makes an object again and again, of which the 1st, 2nd, 3rd ... call fails, until none does.  @make: < 0 and nothing is left of
+ * it, or the object is there, and @end ends it. */
+struct calls_made {
+	const char *name;
+	int (*make)(void *arg);
+	void (*end)(void *arg);
+	void *arg;
+};
+enum { CALLS_MOST = 20000 };
+
+__attribute__((unused)) static void calls_sweep(const struct calls_made *of)
+{
+	unsigned long n = 1;
+	bool reached = true;
+	size_t files;
+
+	assert_true(of->make(of->arg) >= 0); /* what libraries keep they keep from now on */
+	of->end(of->arg);
+	files = open_files();
+	for (; reached && n < CALLS_MOST; n++) {
+		int r;
+
+		calls_fail(n);
+		r = of->make(of->arg);
+		reached = calls_made >= n;
+		calls_fail(0);
+		if (r >= 0)
+			of->end(of->arg);
+		if (open_files() != files || (r < 0 && !reached))
+			fail_msg("%s, call %lu: %d, %zu descriptors, before %zu", of->name, n, r,
+				 open_files(), files);
+	}
+	print_message("%s: %lu calls\n", of->name, n - 2);
+	assert_true(n > 2 && n < CALLS_MOST);
 }
