@@ -1,6 +1,9 @@
 /* helper.c - see helper.h.  The process is a base/child.h: it ends with its socket, with the thread
  * that made it, or by SIGKILL. */
 #include <errno.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -97,6 +100,19 @@ static bool serve_one(const struct start *s, void *kept, uint8_t *request)
 	return r >= 0;
 }
 
+enum { IDLE_MS = 200 };
+
+/* A request can need many megabytes, which the allocator keeps for the next one: they go back when none comes. */
+static void wait_idle(int fd)
+{
+#ifdef __GLIBC__
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	if (poll(&p, 1, IDLE_MS) == 0)
+		(void)malloc_trim(0);
+#endif
+}
+
 static void helper_run(void *arg)
 {
 	const struct start *s = arg;
@@ -104,7 +120,7 @@ static void helper_run(void *arg)
 	void *kept = s->role->begin ? s->role->begin(s->arg) : NULL;
 
 	while (request && (kept || !s->role->begin) && serve_one(s, kept, request))
-		;
+		wait_idle(s->fd);
 }
 
 /* ---- between two ---- */

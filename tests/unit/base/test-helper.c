@@ -6,6 +6,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -17,7 +19,7 @@
 #include "base/helper.h"
 #include "tests/unit/cmocka.h"
 
-enum { ECHO, COUNT, SLEEP, DIE, FDS, PASS, LARGE, RIGHTS, SPIN };
+enum { ECHO, COUNT, SLEEP, DIE, FDS, PASS, LARGE, RIGHTS, SPIN, HEAP };
 enum { LARGE_BYTES = 3 << 20 };
 
 struct kept {
@@ -49,6 +51,22 @@ static void put(struct helper_call *call, uint64_t value)
 {
 	memcpy(call->answer, &value, sizeof(value));
 	call->answer_len = sizeof(value);
+}
+
+enum { PIECES = 512, PIECE = 64 << 10 };
+
+/* 32 MiB in pieces, of which the last is kept: the end of the heap stays where it is. */
+static void use_heap(void)
+{
+	static uint8_t *pieces[PIECES];
+
+	for (size_t i = 0; i < PIECES; i++) {
+		pieces[i] = malloc(PIECE);
+		if (pieces[i])
+			memset(pieces[i], 1, PIECE);
+	}
+	for (size_t i = 0; i < PIECES - 1; i++)
+		free(pieces[i]);
 }
 
 static void serve(void *kept, struct helper_call *call)
@@ -86,6 +104,10 @@ static void serve(void *kept, struct helper_call *call)
 	case LARGE:
 		memset(call->answer, 'x', LARGE_BYTES);
 		call->answer_len = LARGE_BYTES;
+		break;
+	case HEAP:
+		use_heap();
+		put(call, (uint64_t)getpid());
 		break;
 	case RIGHTS:
 		put(call, (uint64_t)prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0));
@@ -523,6 +545,41 @@ static void test_partner_spins(void **state)
 	no_process_is_left();
 }
 
+static uint64_t resident_bytes(uint64_t pid)
+{
+	unsigned long size, resident = 0;
+	char path[64];
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/%lu/statm", pid);
+	f = fopen(path, "re");
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%lu %lu", &size, &resident), 2);
+	(void)fclose(f);
+	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* What a request needed goes back to the kernel when no other comes. */
+static void test_idle(void **state)
+{
+	struct helper *h = make();
+	uint64_t before, pid;
+
+	(void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+	(void)helper_free(h);
+	skip(); /* another allocator */
+#endif
+	(void)ask(h, COUNT);
+	before = resident_bytes((uint64_t)getpid());
+	pid = ask(h, HEAP);
+	for (int i = 0; i < 400 && resident_bytes(pid) > before + (8 << 20); i++)
+		(void)usleep(50000);
+	assert_true(resident_bytes(pid) <= before + (8 << 20));
+	assert_true(ask(h, COUNT) > 0);
+	(void)helper_free(h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -539,6 +596,7 @@ int main(void)
 		cmocka_unit_test(test_partner_ends),
 		cmocka_unit_test(test_partner_gives),
 		cmocka_unit_test(test_partner_spins),
+		cmocka_unit_test(test_idle),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
