@@ -252,13 +252,14 @@ static void print_without_symbols(const struct session_summary *s, FILE *out)
 	char n[32], packages[SHOWN][DEBUG_PACKAGE_NAME];
 	const char *paths[SHOWN];
 	size_t shown = min_u64(s->n_unsymbolized, SHOWN);
+	bool person = isatty(fileno(out));
 
 	for (size_t i = 0; i < shown; i++)
 		paths[i] = hint_of(&s->unsymbolized[i]) ? "" : s->unsymbolized[i].path;
 	/* dpkg's lists are megabytes: read for a person only. */
 	for (size_t i = 0; i < shown; i++)
 		packages[i][0] = 0;
-	if (shown && isatty(fileno(out)))
+	if (shown && person)
 		debug_packages("", paths, shown, packages);
 	for (size_t i = 0; i < shown; i++) {
 		const struct session_unsymbolized *module = &s->unsymbolized[i];
@@ -276,6 +277,9 @@ static void print_without_symbols(const struct session_summary *s, FILE *out)
 		else if (packages[i][0]) {
 			debug_package_command("", packages[i], install, sizeof(install));
 			fprintf(out, " (hint: %s)", install);
+		} else if (person && module->path[0] == '/') {
+			fprintf(out, " (hint: perfwind symbolize --symfs DIR, or --debug-dir DIR, "
+				     "of a build with symbols)");
 		}
 		fprintf(out, "\n");
 	}

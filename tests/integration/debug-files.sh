@@ -31,6 +31,15 @@ record bare -- "$TMP/bare" 0.7
 check bare-has-no-names hasnt bare 'recurse_|burn '
 check bare-whole json bare 'v["stacks"]["whole"] >= 0.99 * total'
 
+# On a terminal there is a hint.
+if command -v script >/dev/null; then
+	script -qec "'$PERFWIND' record -o '$TMP/bare-hint.pftrace' -- '$TMP/bare' 0.2" /dev/null >"$TMP/bare-hint" 2>&1 </dev/null
+	check bare-hint grep -qF "$TMP/bare: " "$TMP/bare-hint"
+	check bare-hint-types grep -q 'hint: perfwind symbolize --symfs DIR' "$TMP/bare-hint"
+else
+	skip bare-hint "script(1) is not installed"
+fi
+
 # Names that are added to the trace later, from a copy of the program that is not stripped.
 build late
 mkdir -p "$TMP/copies$TMP" && cp "$TMP/late" "$TMP/copies$TMP/late"
