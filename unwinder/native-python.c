@@ -58,7 +58,8 @@ struct python_walk {
 	struct walk *w;
 	struct native_script *s;
 	const struct uw_python *py;
-	struct cfi_regs regs; /* of the innermost run */
+	struct cfi_regs regs; /* of the innermost run, once has_regs */
+	bool has_regs;
 	uint32_t exact;	 /* of the frames copied at the sample: the one that is looked for first */
 	uint64_t cursor; /* the copy is searched from here on */
 };
@@ -485,12 +486,26 @@ static const struct script_function *function_of_slots(struct python_walk *pw, u
 	return find_code_of(pw, instruction); /* that was not seen before */
 }
 
+/* Unwind information finds these, frame by frame. */
+static void find_regs(struct python_walk *pw)
+{
+	if (pw->has_regs)
+		return;
+	pw->has_regs = true;
+	if (native_regs_of(pw->e, pw->w, pw->s->runs[0] + 1, &pw->regs))
+		pw->cursor = max_u64(pw->cursor, pw->regs.r[pw->w->machine->sp]);
+	else
+		pw->regs.known = 0;
+}
+
 /* The registers of the loop of run @k, as of the sample.  false: not known. */
 static bool regs_of_run(struct python_walk *pw, uint32_t k, struct cfi_regs *regs)
 {
 	uint32_t n = pw->s->runs[k] + 1;
 	struct walk *w = pw->w;
 
+	if (!k)
+		find_regs(pw);
 	*regs = pw->regs;
 	if (k && !native_regs_of(pw->e, w, n, regs))
 		return false;
@@ -796,32 +811,39 @@ static void replace(struct python_walk *pw, uint64_t frame)
 				(p->n - mark - 1) * sizeof(*p->frames));
 			p->frames[p->n - 1] = loop;
 		}
+		script_push_native(p, pw->w, run + 1, end);
+		if (k + 1 == p->n_runs)
+			break;
 		frame = next_run(pw, run, inside, whole ? behind : 0, &cframe);
-		if (!frame && k + 1 < p->n_runs)
+		if (!frame)
 			frame = frame_of_run(pw, k + 1, inside);
 		if (!frame && !inside && !k && pw->w->snapshot->n_python)
 			frame = pw->w->snapshot->python[0];
-		script_push_native(p, pw->w, run + 1, end);
 	}
 }
 
 /* ---- all ---- */
 
+/* The frame of the innermost run; 0: not known, or none.  At a call of C code it is the one that the interpreter calls the
+ * current one, and a BPF program has copied that first: the register has a frame that is being made or freed by the call, or the
+ * same.  In the loop itself the register has it; where a run begins or ends, no frame yet, or none any more. */
+static uint64_t first_frame(struct python_walk *pw)
+{
+	const struct uw_snapshot *s = pw->w->snapshot;
+	uint64_t frame = 0;
+
+	if (s->n_python && (pw->s->runs[0] || !pw->py->has_frame))
+		return s->python[0];
+	find_regs(pw);
+	if (pw->py->has_frame && pw->regs.known >> pw->py->frame & 1)
+		frame = pw->regs.r[pw->py->frame];
+	return s->n_python && frame && !exact_frame(pw, frame) ? 0 : frame;
+}
+
 void native_python(struct native_script *s, struct native *e, struct walk *w,
 		   const struct uw_python *py)
 {
 	struct python_walk pw = {.e = e, .w = w, .s = s, .py = py, .cursor = w->base};
-	uint64_t frame = 0;
 
-	if (native_regs_of(e, w, s->runs[0] + 1, &pw.regs)) {
-		if (py->has_frame && pw.regs.known >> py->frame & 1)
-			frame = pw.regs.r[py->frame];
-		pw.cursor = pw.regs.r[w->machine->sp];
-	} else {
-		pw.regs.known = 0;
-	}
-	/* The register has no frame yet, or none any more, where the run begins or ends. */
-	if (w->snapshot->n_python && !(frame && exact_frame(&pw, frame)))
-		frame = py->has_frame ? 0 : w->snapshot->python[0];
-	replace(&pw, frame);
+	replace(&pw, first_frame(&pw));
 }

@@ -581,10 +581,15 @@ static void test_exact(void **state)
 		EXPECT(f, SMALL, NAMED(p.f), NAMED(p.g), CALLED(SMALL + 1), NAMED(p.main),
 		       CALLED(ROOTED + 1));
 		assert_false(f->res.lacks_functions);
-		/* The register is not set yet: the run has no function. */
+		/* The register has a frame that is made or freed by the call of C code. */
 		f->regs[UW_X86_BX] = 0x10;
 		run(f, SMALL);
-		assert_int_equal(f->frames[1], CALLED(FRAMED + 1));
+		EXPECT(f, SMALL, NAMED(p.f), NAMED(p.g), CALLED(SMALL + 1), NAMED(p.main),
+		       CALLED(ROOTED + 1));
+		/* The same in the loop itself, which is not set yet: the run has no function. */
+		run(f, FRAMED);
+		assert_int_equal(f->frames[0], FRAMED);
+		assert_int_equal(f->frames[1], CALLED(SMALL + 1));
 		/* A frame that is owned by the C stack, where it is not. */
 		f->regs[UW_X86_BX] = p.f_frame;
 		words[2] |= 3ull << 56;
