@@ -118,6 +118,15 @@ void slot_queue_pop(struct slot_queue *q, uint64_t n)
 	atomic_fetch_add_explicit(&q->consumed, n, memory_order_release);
 }
 
+void slot_queue_rewind(struct slot_queue *q)
+{
+	if (slot_queue_consumed(q) != q->filled)
+		return;
+	q->filled = 0;
+	atomic_store(&q->published, 0);
+	atomic_store(&q->consumed, 0);
+}
+
 /* The header of each record of a byte queue. */
 struct byte_record {
 	uint64_t len;

@@ -4,7 +4,7 @@
  *   byte_queue   records of any length, each contiguous: the memory is mapped twice, back to back,
  *                so that a record never wraps
  *
- * Positions are 64-bit and only grow (but byte_queue_rewind()).  The producer writes, then publishes (store-release) once a
+ * Positions are 64-bit and only grow (but slot_queue_rewind() and byte_queue_rewind()).  The producer writes, then publishes (store-release) once a
  * batch; the consumer loads-acquire.  A `waker` is the eventfd that goes with a queue: the producer
  * makes the system call only when the consumer sleeps. */
 #pragma once
@@ -62,6 +62,9 @@ static inline void *slot_queue_at(const struct slot_queue *q, uint64_t position)
 {
 	return q->slots + (position & q->mask) * q->slot_size;
 }
+
+/* One thread that is both, at the moment: where all slots are consumed, the next one is the first again. */
+void slot_queue_rewind(struct slot_queue *q);
 
 /* Consumer: how many published slots stand from position consumed on. */
 static inline uint64_t slot_queue_ready(const struct slot_queue *q)

@@ -442,7 +442,7 @@ static bool one_row_moves(struct native *e, const struct walk *w, const struct n
 	if (known->moves == known->seen && known->seen < at) {
 		len = min_u64((at | (ONE_ROW_STEP - 1)) + 1 + ONE_ROW_INSN, size);
 		/* By its second byte: the first may be its mapping's first. */
-		len = native_code(w, address - at + 1, 1, len - 1, code);
+		len = code_of_file(e, w, place->map, address - at + 1, 1, len - 1, code);
 		if (len < at)
 			return false;
 		known->moves = (uint32_t)code_moves_sp(code, len);

@@ -814,6 +814,12 @@ int reader_round(struct reader *rd, bool *ret_more)
 
 	*ret_more = false;
 	reader_reclaim(rd);
+	/* Samples of 100 ms use a part of the queue: the same part each time, which is in the cache. */
+	if (reader_idle(rd) && waker_claim(rd->c.unwinder)) {
+		slot_queue_rewind(rd->c.entries);
+		rd->reclaimed = 0;
+		waker_return(rd->c.unwinder, false);
+	}
 	if (!rd->has_waiting) {
 		rd->rounds++;
 		r = rd->records.begin ? rd->records.begin(rd->records.arg, now) : 0;

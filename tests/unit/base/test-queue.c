@@ -32,12 +32,17 @@ static void *slots_consumer(void *arg)
 			struct pollfd pfd = {.fd = t->wake.fd, .events = POLLIN};
 
 			int n_ready = 0;
+			bool again;
 
 			waker_prepare(&t->wake);
-			if (!slot_queue_ready(&t->q))
-				n_ready = poll(&pfd, 1,
-					       5000); /* a lost wake-up would show as a stall */
-			waker_awake(&t->wake, n_ready > 0);
+			again = slot_queue_ready(&t->q);
+			do {
+				if (!again)
+					n_ready = poll(
+						&pfd, 1,
+						5000); /* a lost wake-up would show as a stall */
+				again = false;
+			} while (!waker_awake(&t->wake, n_ready > 0));
 			continue;
 		}
 		for (uint64_t i = 0; i < n; i++) {
@@ -54,6 +59,7 @@ static void *slots_consumer(void *arg)
 static void test_slots(void **state)
 {
 	struct slots_test t = {0};
+	uint64_t n_rewound = 0;
 	pthread_t thread;
 
 	(void)state;
@@ -61,8 +67,16 @@ static void test_slots(void **state)
 	assert_int_equal(waker_init(&t.wake), 0);
 	assert_int_equal(pthread_create(&thread, NULL, slots_consumer, &t), 0);
 	for (uint64_t i = 0; i < ROUNDS;) {
-		uint64_t *slot = slot_queue_push(&t.q);
+		uint64_t *slot;
 
+		if (i % 7 == 0 && waker_claim(&t.wake)) {
+			n_rewound += slot_queue_consumed(&t.q) == t.q.filled;
+			slot_queue_rewind(&t.q);
+			assert_int_equal(slot_queue_ready(&t.q),
+					 t.q.filled - slot_queue_consumed(&t.q));
+			waker_return(&t.wake, false);
+		}
+		slot = slot_queue_push(&t.q);
 		if (slot)
 			*slot = i++;
 		if (!slot || i % 7 == 0 || i == ROUNDS) {
@@ -72,6 +86,8 @@ static void test_slots(void **state)
 	}
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	assert_true(t.in_order);
+	assert_true(n_rewound > 0);
+	assert_true(t.q.filled < ROUNDS);
 	assert_int_equal(t.sum, (uint64_t)ROUNDS * (ROUNDS - 1) / 2);
 	slot_queue_deinit(&t.q);
 	waker_deinit(&t.wake);
