@@ -215,6 +215,23 @@ const void *byte_queue_next(struct byte_queue *q, size_t *ret_len)
 	return at + sizeof(record);
 }
 
+void *byte_queue_look(const struct byte_queue *q, uint64_t *at)
+{
+	uint8_t *data = q->data + (*at & (q->size - 1));
+	struct byte_record record;
+
+	if (*at == atomic_load_explicit(&q->published, memory_order_acquire))
+		return NULL;
+	memcpy(&record, data, sizeof(record));
+	*at += byte_record_size(record.len);
+	return data + sizeof(record);
+}
+
+uint64_t byte_queue_ready(const struct byte_queue *q)
+{
+	return atomic_load_explicit(&q->published, memory_order_acquire) - q->taken;
+}
+
 void byte_queue_release(struct byte_queue *q)
 {
 	atomic_store_explicit(&q->consumed, q->taken, memory_order_release);

@@ -99,5 +99,10 @@ uint64_t byte_queue_used(const struct byte_queue *q);
 void byte_queue_rewind(struct byte_queue *q);
 /* Consumer: the next record, NULL when there is none.  Valid until the next release. */
 const void *byte_queue_next(struct byte_queue *q, size_t *ret_len);
+/* Consumer: the record at *@at, without taking it, and *@at moves behind it.  *@at counts from the
+ * start of the queue, as q->taken.  NULL: there is none. */
+void *byte_queue_look(const struct byte_queue *q, uint64_t *at);
+/* Consumer: bytes that are there and not taken. */
+uint64_t byte_queue_ready(const struct byte_queue *q);
 /* Consumer: gives back everything taken so far. */
 void byte_queue_release(struct byte_queue *q);

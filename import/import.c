@@ -430,7 +430,11 @@ static void note_short_chains(struct import *im)
 /* (A jitdump has CLOCK_MONOTONIC; perf's own clock cannot be converted.) */
 static void note_jit_times(struct import *im)
 {
-	if (emit_lacks_times(im->emit))
+	const char *path = emit_timeless_dump(im->emit);
+
+	if (path)
+		import_note(im, EMIT_TIMELESS_NOTE, path);
+	else if (emit_lacks_times(im->emit))
 		import_note(im, "a jitdump has code that was loaded over other code, and the "
 				"samples have another clock: at these addresses all samples have "
 				"the name of the last load; hint: perf record -k mono");

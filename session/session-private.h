@@ -121,6 +121,11 @@ struct session {
 	} gone; /* processes that ended in lost records */
 	struct slot_queue entries;
 	struct byte_queue outcomes;
+	struct session_hold {	   /* session-outcomes.c */
+		uint64_t since;	   /* CLOCK_MONOTONIC: since when outcomes wait; 0: none does */
+		uint64_t looked;   /* position in the queue: requests up to there were taken */
+		uint64_t given_up; /* ... outcomes up to there do not wait */
+	} hold;
 	struct waker unwinder_waker, main_waker;
 	struct account account;
 
@@ -211,6 +216,7 @@ struct session_part {
 };
 enum { SESSION_TICK_ENDS = 1 };
 extern const struct session_part session_copies, session_waits, session_marks;
+int session_parts_outcome(struct session *s, const struct outcome *o);
 
 /* session-copies.c: stacks beyond the kernel's copies (perf/at-sample.h).  NULL: not copied. */
 struct deep *session_deep(const struct session *s);
@@ -227,6 +233,9 @@ bool session_may_choose_copies(const struct session_options *options);
 void session_adapt_save(struct session *s, bool on);
 /* May samples of stacks beyond their copies wake main at once? */
 bool session_may_read_soon(const struct session_options *options);
+
+/* session-outcomes.c: takes what the unwinder has answered; how many. */
+int session_take_outcomes(struct session *s, size_t *ret_n);
 
 /* session.c: a ring has records. */
 int session_ring_ready(struct loop_source *source, uint32_t events);

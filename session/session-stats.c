@@ -314,6 +314,14 @@ static void note_helpers(struct session *s)
 		session_note(s, "a helper process ended unexpectedly; another one replaced it");
 }
 
+static void note_dumps(struct session *s)
+{
+	const char *path = emit_timeless_dump(s->emit);
+
+	if (path)
+		session_note(s, EMIT_TIMELESS_NOTE, path);
+}
+
 static void add_helpers(const struct session *s, struct stats *list)
 {
 	struct memory_guard_counts memory;
@@ -365,6 +373,7 @@ int session_write_stats(struct session *s)
 	struct session_summary summary;
 
 	note_helpers(s);
+	note_dumps(s);
 	session_check_kernel_names(s);
 	(void)session_summary(s, &summary);
 	stats_of(&summary, &list);

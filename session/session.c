@@ -32,7 +32,6 @@
 
 enum {
 	MAX_TURNS = 64,
-	MAX_OUTCOMES = 4096,
 	GIVE_UP_MS = 1000, /* of a flush that the unwinder does not answer, which would be a bug */
 };
 
@@ -256,45 +255,9 @@ static int start_polling(struct session *s)
 
 /* ---- outcomes and answers ---- */
 
-static int take_outcome(struct session *s, const struct outcome *o)
+int session_parts_outcome(struct session *s, const struct outcome *o)
 {
-	switch (o->kind) {
-	case OUTCOME_SAMPLE:
-		reader_answered(s->reader, &o->info);
-		return EACH_PART(outcome, s, o);
-	case OUTCOME_WANT_MODULE:
-		return reader_want_module(s->reader, o->info.process, o->module);
-	case OUTCOME_WANT_MAPS:
-		return reader_want_maps(s->reader, o->info.process,
-					o->reason == UW_NO_MODULE ? o->stopped_at : 0);
-	case OUTCOME_EVICTED:
-		(void)uw_module_unref(o->module);
-		return 0;
-	case OUTCOME_FLUSHED:
-		s->flushes.answered = o->info.count;
-		return 0;
-	case OUTCOME_DRAINED:
-		s->drained = true;
-		return 0;
-	default:
-		return fail(-EINVAL);
-	}
-}
-
-static int take_outcomes(struct session *s, size_t *ret_n)
-{
-	const struct outcome *o;
-	size_t len, n = 0;
-	int r = 0, first = 0;
-
-	while (n < MAX_OUTCOMES && (o = byte_queue_next(&s->outcomes, &len))) {
-		r = take_outcome(s, o);
-		first = first ? first : r;
-		n++;
-	}
-	byte_queue_release(&s->outcomes);
-	*ret_n = n;
-	return first;
+	return EACH_PART(outcome, s, o);
 }
 
 static int take_answers(struct session *s, size_t *ret_n)
@@ -480,7 +443,7 @@ static bool work_once(struct session *s)
 		session_want_program(s);
 	if (send_flushes(s, !more) < 0)
 		fail_session(s, -ENOMEM, "a flush");
-	r = take_outcomes(s, &outcomes);
+	r = session_take_outcomes(s, &outcomes);
 	if (r >= 0)
 		r = flush_sink(s);
 	if (r < 0)
@@ -561,11 +524,7 @@ static void session_tick(struct session *s)
 		r = session_own_turn(s);
 	if (r < 0)
 		fail_session(s, r, "mappings and names");
-	if (emit_read_dumps(s->emit, now) && s->state == SESSION_RUNNING && !s->early_ticks &&
-	    !s->options.producer) {
-		s->early_ticks = SESSION_EARLY_TICKS;
-		(void)loop_timer_set(&s->tick, session_read_ns(s), session_read_ns(s));
-	}
+	emit_read_dumps(s->emit, now, false);
 	sleeps = session_idle_tick(s, now);
 	if (now < s->second_at && !sleeps)
 		return;

@@ -396,6 +396,7 @@ static int symbols_of(const struct jitdump *dump, struct uw_symbols **ret_symbol
 		/* A part of a record at the end: the runtime writes large pieces, and has the rest in its memory. */
 		.until = dump->at == dump->file_size || dump->other_clock ? UINT64_MAX
 									  : dump->last_time,
+		.timeless = dump->other_clock,
 	};
 
 	return trace(uw_symbols_of_codes(&from, ret_symbols));

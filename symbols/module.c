@@ -668,6 +668,21 @@ uint64_t uw_module_symbols_until(const struct uw_module *module)
 								 : UINT64_MAX;
 }
 
+bool uw_module_symbols_timeless(const struct uw_module *module)
+{
+	return uw_module_symbol_state(module) == UW_MODULE_READY &&
+	       uw_symbols_timeless(module->symbols);
+}
+
+void uw_module_code_lasts(const struct uw_module *module, uint64_t time, uint64_t *ret_since,
+			  uint64_t *ret_until)
+{
+	*ret_since = 0;
+	*ret_until = UINT64_MAX;
+	if (uw_module_symbol_state(module) == UW_MODULE_READY)
+		uw_symbols_last(module->symbols, time, ret_since, ret_until);
+}
+
 bool uw_module_has_symbols(const struct uw_module *module)
 {
 	return uw_module_symbol_state(module) == UW_MODULE_READY &&

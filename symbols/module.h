@@ -246,6 +246,12 @@ bool uw_module_symbols_overlap(const struct uw_module *module);
 /* Until when a jitdump was written at its last reading, CLOCK_MONOTONIC ns: the runtime keeps later records in its memory.  UINT64_MAX:
  * until the reading.  Main. */
 uint64_t uw_module_symbols_until(const struct uw_module *module);
+/* Are they of a jitdump with times of a clock of the processor (TSC)?  Main. */
+bool uw_module_symbols_timeless(const struct uw_module *module);
+/* No memory of code had other code from *ret_since to before *ret_until (CLOCK_MONOTONIC ns) than at @time, as far as a jitdump was
+ * read.  Main. */
+void uw_module_code_lasts(const struct uw_module *module, uint64_t time, uint64_t *ret_since,
+			  uint64_t *ret_until);
 /* Are there symbols at all beyond .dynsym? (for "modules without symbols") */
 bool uw_module_has_symbols(const struct uw_module *module);
 

@@ -21,6 +21,7 @@
  *   codes   by start; some share addresses: memory of code that was freed is used again
  *   reach   of each entry: the highest end of it and the entries before it, so a search knows when nothing more can cover an
  *           address
+ *   changes when code was loaded that shares its memory with other code, in order
  *   lines   of each code a part, by address; their file is a text of the pool, as names are */
 
 /* Codes that a search looks at, from the nearest start downwards and of one start the latest first.  Runtimes
@@ -63,6 +64,7 @@ static struct jit_index *jit_index_free(struct jit_index *index)
 		return NULL;
 	copy_free(index->codes, index->n, sizeof(*index->codes));
 	free(index->reach);
+	free(index->changes);
 	copy_free(index->lines, index->n_lines, sizeof(*index->lines));
 	copy_free(index->pool, index->pool_len, 1);
 	free(index);
@@ -77,7 +79,8 @@ static void index_freep(struct jit_index **index)
 static size_t jit_index_bytes(const struct jit_index *index)
 {
 	return sizeof(*index) + index->n * (sizeof(*index->codes) + sizeof(*index->reach)) +
-	       index->n_lines * sizeof(*index->lines) + index->pool_len;
+	       index->n_changes * sizeof(*index->changes) + index->n_lines * sizeof(*index->lines) +
+	       index->pool_len;
 }
 
 /* ---- building ---- */
@@ -104,6 +107,32 @@ static int make_reach(struct jit_index *index)
 		reach = max_u64(reach, index->codes[i].start + index->codes[i].size);
 		index->reach[i] = reach;
 	}
+	return 0;
+}
+
+static int by_time(const void *left, const void *right)
+{
+	const uint64_t *a = left, *b = right;
+
+	return *a < *b ? -1 : *a > *b;
+}
+
+/* Of sorted codes, with their reach. */
+static int make_changes(struct jit_index *index)
+{
+	if (!index->overlaps)
+		return 0;
+	index->changes = reallocarray(NULL, index->n, sizeof(*index->changes));
+	if (!index->changes)
+		return fail(-ENOMEM);
+	for (size_t i = 0; i < index->n; i++) {
+		const struct jit_code *code = &index->codes[i];
+
+		if ((i && code->start < index->reach[i - 1]) ||
+		    (i + 1 < index->n && code[1].start - code->start < code->size))
+			index->changes[index->n_changes++] = code->time;
+	}
+	qsort(index->changes, index->n_changes, sizeof(*index->changes), by_time);
 	return 0;
 }
 
@@ -137,9 +166,12 @@ static int jit_index_new(const struct jit_index *from, struct jit_index **ret_in
 	if (r < 0)
 		return trace(r);
 	index->until = from->until;
+	index->timeless = from->timeless;
 	if (index->n)
 		qsort(index->codes, index->n, sizeof(*index->codes), by_start);
 	r = make_reach(index);
+	if (r >= 0)
+		r = make_changes(index);
 	if (r < 0)
 		return trace(r);
 	*ret_index = take(index);
@@ -211,6 +243,23 @@ static bool jit_index_find(const struct jit_index *index, uint64_t address, uint
 	return true;
 }
 
+static void find_changes(const struct jit_index *index, uint64_t time, uint64_t *ret_since,
+			 uint64_t *ret_until)
+{
+	size_t low = 0, high = index->n_changes;
+
+	while (low < high) { /* the first change behind the time */
+		size_t mid = low + (high - low) / 2;
+
+		if (index->changes[mid] <= time)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	*ret_since = low ? index->changes[low - 1] : 0;
+	*ret_until = low < index->n_changes ? index->changes[low] : UINT64_MAX;
+}
+
 /* ---- to another process ---- */
 
 /* As bytes for another process of ours, and back: checked as foreign bytes.  -EBADMSG, -ENOMEM. */
@@ -220,6 +269,7 @@ static void jit_index_pack(const struct jit_index *index, struct packer *to)
 	packer_block(to, index->lines, index->n_lines * sizeof(*index->lines));
 	packer_block(to, index->pool, index->pool_len);
 	packer_u64(to, index->until);
+	packer_u64(to, index->timeless);
 }
 
 /* A block as memory of our own, never NULL; its length must be a multiple of @size. */
@@ -267,10 +317,13 @@ static int jit_index_unpack(struct cursor *from, struct jit_index **ret_index)
 	if (r >= 0)
 		r = unpack_block(from, 1, (void **)&index->pool, &index->pool_len);
 	index->until = cursor_u64(from);
+	index->timeless = cursor_u64(from) != 0;
 	if (r >= 0 && (from->bad || !is_sound(index)))
 		r = fail(-EBADMSG);
 	if (r >= 0)
 		r = make_reach(index);
+	if (r >= 0)
+		r = make_changes(index);
 	if (r < 0)
 		return trace(r);
 	*ret_index = take(index);
@@ -455,6 +508,20 @@ bool uw_symbols_find_at(const struct uw_symbols *symbols, uint64_t vaddr, uint64
 {
 	return symbols->index ? jit_index_find(symbols->index, vaddr, time, ret_symbol)
 			      : uw_symbols_find(symbols, vaddr, ret_symbol);
+}
+
+bool uw_symbols_timeless(const struct uw_symbols *symbols)
+{
+	return symbols->index && symbols->index->timeless;
+}
+
+void uw_symbols_last(const struct uw_symbols *symbols, uint64_t time, uint64_t *ret_since,
+		     uint64_t *ret_until)
+{
+	*ret_since = 0;
+	*ret_until = UINT64_MAX;
+	if (symbols->index)
+		find_changes(symbols->index, time, ret_since, ret_until);
 }
 
 static int make_marks(struct uw_symbols *s)

@@ -20,6 +20,11 @@ bool uw_symbols_have_times(const struct uw_symbols *symbols);
 bool uw_symbols_overlap(const struct uw_symbols *symbols);
 /* uw_module_symbols_until() */
 uint64_t uw_symbols_until(const struct uw_symbols *symbols);
+/* uw_module_symbols_timeless() */
+bool uw_symbols_timeless(const struct uw_symbols *symbols);
+/* uw_module_code_lasts() */
+void uw_symbols_last(const struct uw_symbols *symbols, uint64_t time, uint64_t *ret_since,
+		     uint64_t *ret_until);
 /* Names beyond .dynsym were found. */
 bool uw_symbols_full(const struct uw_symbols *symbols);
 
@@ -97,6 +102,9 @@ struct jit_index {
 	char *pool;
 	size_t pool_len;
 	bool overlaps; /* some codes share addresses */
+	bool timeless; /* the times are of a clock that nothing else has: all are 0 */
+	uint64_t *changes;
+	size_t n_changes;
 	uint64_t
 		until; /* CLOCK_MONOTONIC ns: later code may be written already; UINT64_MAX: it is all here */
 };

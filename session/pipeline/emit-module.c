@@ -90,6 +90,7 @@ void emit_module_ask_symbols(struct emit_module *m, struct loader *loader)
 
 	if (uw_module_kind(m->module) == UW_MODULE_MEMORY || !uw_module_want_symbols(m->module))
 		return;
+	m->dump_asked_at = clock_ns(CLOCK_MONOTONIC);
 	(void)uw_module_ref(m->module);
 	if (!loader_ask(loader, &request))
 		(void)uw_module_unref(m->module);
@@ -179,7 +180,10 @@ void emit_module_ask_again(struct emit_module *m, struct loader *loader, bool at
 	    uw_module_symbol_state(m->module) == UW_MODULE_WANTED)
 		return;
 	if (uw_module_kind(m->module) == UW_MODULE_JIT) {
-		if (m->dump_asked || (!at_end && !is_due(m)))
+		/* A dump is read on (emit_module_ask_dump()), and its names stay meanwhile. */
+		if (m->dump_asked || (!at_end && !is_due(m)) ||
+		    (emit_module_has_epochs(m) && uw_module_jitdump(m->module) &&
+		     uw_module_symbol_state(m->module) == UW_MODULE_READY))
 			return;
 		uw_module_drop_symbols(m->module);
 	}

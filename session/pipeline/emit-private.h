@@ -30,10 +30,9 @@ struct emit {
 	struct table by_serial; /* module serial -> index + 1 */
 	uint32_t unknown_mapping;
 	bool has_unknown_mapping, lines_blocked, has_dumps;
-	bool at_end;	    /* emit_ask_names(): every sample is written */
-	uint64_t dumps_at;  /* CLOCK_MONOTONIC: when the next jitdumps are due */
-	bool dumps_soon;    /* emit_read_dumps() */
-	bool has_reuse;	    /* a jitdump has code that was loaded over other code */
+	bool at_end;		/* emit_ask_names(): every sample is written */
+	uint64_t dumps_read_at; /* CLOCK_MONOTONIC: emit_read_dumps() */
+	bool has_reuse;		/* a jitdump has code that was loaded over other code */
 	uint64_t slices_at; /* of the samples' clock: when slices of dumps that are late are due */
 	uint32_t lines_in_flight, seconds; /* requests of lines */
 	uint64_t vaddrs_in_flight;	   /* their addresses */
@@ -49,7 +48,8 @@ struct emit {
 void emit_check_ids(struct emit *em);
 /* A frame of JIT code is looked up, or its names have come: notes whether a jitdump is there. */
 void emit_note_dump(struct emit *em, const struct emit_module *m);
-/* Begins slices of addresses for code of dumps that were read long before the sample. */
-void emit_begin_slices(struct emit *em, uint64_t sample_time);
+/* Before the frames of a sample: drops what caches have of code that other code replaced in between; begins slices of
+ * addresses for code of dumps that were read long before the sample. */
+void emit_enter_time(struct emit *em, const struct sample_info *info);
 /* Writes the frame ids of an outcome into em->ids, innermost first. */
 int emit_stack_ids(struct emit *em, const struct outcome *o, size_t *ret_n);

@@ -399,8 +399,8 @@ static int user_frame(struct emit *em, const struct sample_info *info, uint64_t 
 	pc = uw_map_vaddr(map, pc) | (frame & UW_FRAME_GUESSED ? WRITER_GUESSED : 0);
 	if (emit_module_has_epochs(m)) {
 		emit_note_dump(em, m);
-		r = jit_epochs_key(&m->epochs, pc, jit_epochs_monotonic(em->c.clock, info->time),
-				   &pc);
+		r = jit_epochs_key(&m->epochs, m->module, pc,
+				   jit_epochs_monotonic(em->c.clock, info->time), &pc);
 		if (r < 0)
 			return trace(r);
 	}
@@ -547,8 +547,7 @@ int emit_stack_ids(struct emit *em, const struct outcome *o, size_t *ret_n)
 	size_t n = (size_t)o->n_kernel + o->n_user;
 	int r;
 
-	if (em->has_dumps && o->info.time >= em->slices_at)
-		emit_begin_slices(em, o->info.time);
+	emit_enter_time(em, &o->info);
 	for (uint32_t i = 0; i < o->n_kernel; i++)
 		prefetch_frame(em, o->frames[i], 0);
 	for (uint32_t i = 0; i < o->n_kernel; i++) {
@@ -648,10 +647,10 @@ static int write_late_names(struct emit *em, struct emit_module *m)
 	return kept < n;
 }
 
-/* @unnamed: jit_epochs_begin().  Frames of an address that other code uses now are new ones from here on. */
-static int begin_epochs(struct emit *em, struct emit_module *m, bool unnamed)
+/* Frames of an address without a name are new ones from here on. */
+static int begin_epochs(struct emit *em, struct emit_module *m)
 {
-	int r = emit_module_has_epochs(m) ? jit_epochs_begin(&m->epochs, m->module, unnamed) : 0;
+	int r = emit_module_has_epochs(m) ? jit_epochs_begin(&m->epochs, m->module) : 0;
 
 	if (r > 0)
 		emit_note_uses(em);
@@ -679,17 +678,14 @@ static int settle_names(struct emit *em, struct emit_module *m)
 	return r < 0 ? trace(r) : 0;
 }
 
-/* Of what was asked for at m->dump_asked_at.  -EALREADY: it has no more than before. */
+/* Of what was asked for at m->dump_asked_at.  After an error samples do not wait for more: there is none. */
 static int dump_arrived(struct emit *em, struct emit_module *m, int error)
 {
 	bool again = m->dump_again;
+	uint64_t until = em->at_end && !again ? UINT64_MAX : uw_module_symbols_until(m->module);
 
 	m->dump_asked = m->dump_again = false;
-	if (error >= 0 || error == -EALREADY)
-		jit_epochs_read(&m->epochs,
-				min_u64(m->dump_asked_at,
-					em->at_end && !again ? UINT64_MAX
-							     : uw_module_symbols_until(m->module)));
+	jit_epochs_read(&m->epochs, min_u64(m->dump_asked_at, until), error >= 0);
 	if (again)
 		emit_module_ask_dump(m, em->c.loader);
 	return settle_names(em, m);
@@ -697,10 +693,10 @@ static int dump_arrived(struct emit *em, struct emit_module *m, int error)
 
 static int symbols_arrived(struct emit *em, struct emit_module *m, int error)
 {
-	int r = begin_epochs(em, m, false);
+	int r = 0;
 
 	emit_note_dump(em, m);
-	if (r >= 0 && m->dump_asked)
+	if (emit_module_has_epochs(m))
 		r = dump_arrived(em, m, error);
 	if (r < 0 || !m->unnamed.n)
 		return r;
@@ -821,7 +817,7 @@ int emit_tick(struct emit *em)
 		int r = 0;
 
 		if (uw_module_symbols_overlap(m->module))
-			r = begin_epochs(em, m, true);
+			r = begin_epochs(em, m);
 		if (r < 0)
 			return trace(r);
 		emit_module_ask_again(m, em->c.loader, false);

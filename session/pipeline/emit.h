@@ -45,8 +45,10 @@ void emit_announce_again(struct emit *emit);
  * addresses wait. */
 int emit_tick(struct emit *emit);
 /* Has grown jitdumps read on, 10 times a second: they show which code is at an address by now.  @now: CLOCK_MONOTONIC
- * ns.  true: one has shown that memory is used again, and the next call is due in 20 ms. */
-bool emit_read_dumps(struct emit *emit, uint64_t now);
+ * ns; @awaited: samples wait for it, so up to 50 times a second. */
+void emit_read_dumps(struct emit *emit, uint64_t now, bool awaited);
+/* Is the code at the time of a sample not known before its process's jitdump is read on? */
+bool emit_must_wait(const struct emit *emit, const struct sample_info *info);
 /* At the end, once: requests the names that are still missing.  Some JIT compilers write their map
  * when the program exits. */
 void emit_ask_names(struct emit *emit);
@@ -62,6 +64,13 @@ void emit_renew(struct emit *emit);
 /* Is there a jitdump with code that was loaded over other code, while the samples' clock is not the dump's?  Names are
  * those of the last load then. */
 bool emit_lacks_times(const struct emit *emit);
+/* The path of a jitdump with code that was loaded over other code, and times of a clock of the processor.  Names are those of
+ * the last load then.  NULL: none; borrowed until the next answer. */
+const char *emit_timeless_dump(const struct emit *emit);
+#define EMIT_TIMELESS_NOTE                                                                       \
+	"%s has code that was loaded over other code, and times of the processor's counter: at " \
+	"these addresses all samples have the name of the last load; hint: let the runtime "     \
+	"write CLOCK_MONOTONIC (unset JITDUMP_USE_ARCH_TIMESTAMP)"
 /* Addresses of lines that were not looked up yet (requested or not). */
 uint64_t emit_lines_left(const struct emit *emit);
 

@@ -139,13 +139,15 @@ enum outcome_kind {
 	OUTCOME_EVICTED,     /* the unwind half of `module` was dropped */
 	OUTCOME_FLUSHED,
 	OUTCOME_DRAINED,
+	OUTCOME_TAKEN, /* main: a request that was taken before its turn */
 };
 
 struct outcome {
 	uint8_t kind;
-	uint8_t result;						/* enum uw_outcome */
-	uint8_t reason;						/* enum uw_reason */
-	uint8_t skipped;					/* enum skip_reason */
+	uint8_t result;	 /* enum uw_outcome */
+	uint8_t reason;	 /* enum uw_reason */
+	uint8_t skipped; /* enum skip_reason */
+	bool counted;	 /* main: reader_answered() was called */
 	bool completed, unchecked, by_fp, stg, lacks_functions; /* as in uw_result */
 	uint32_t stack_used, read_after_us;			/* the same */
 	uint32_t n_kernel,

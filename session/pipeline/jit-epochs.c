@@ -12,7 +12,7 @@ enum {
 	EPOCH_AT = 48,
 	EPOCHS_MAX = (1 << 15) - 1,
 	FRAMES_MAX = 1 << 16,
-	/* Frames looked at after one reading: each costs two searches of the dump's codes, which can all overlap. */
+	/* Frames looked at in a second: each costs a search of the dump's codes, which can all overlap. */
 	LOOK_MAX = 1 << 14,
 	SLICED_MAX = FRAMES_MAX / 2, /* keys: beyond it there are no slices */
 	NAME_MAX_LOOKED = 1024,	     /* characters */
@@ -49,7 +49,38 @@ static int enter_slice(struct jit_epochs *epochs, uint64_t address)
 	return trace(table_put(&epochs->current, address, epoch | (uint64_t)epochs->slice << 32));
 }
 
-int jit_epochs_key(struct jit_epochs *epochs, uint64_t address, uint64_t time, uint64_t *ret_key)
+/* Is other code at @address at @time than at the time @first? */
+static bool has_changed(const struct uw_module *module, uint64_t address, uint64_t first,
+			uint64_t time)
+{
+	struct uw_symbol then, now;
+
+	return uw_module_symbol_at(module, address, first, &then) &&
+	       uw_module_symbol_at(module, address, time, &now) &&
+	       (then.start != now.start || strncmp(then.name, now.name, NAME_MAX_LOOKED) != 0);
+}
+
+/* The next epoch of an address. */
+static int next_epoch(struct jit_epochs *epochs, uint64_t address, uint64_t epoch)
+{
+	return trace(
+		table_put(&epochs->current, address, (epoch + 1) | (uint64_t)epochs->slice << 32));
+}
+
+/* The address has other code than at the first sample of its epoch. */
+static int enter_code(struct jit_epochs *epochs, const struct uw_module *module, uint64_t address,
+		      uint64_t time)
+{
+	uint64_t key = key_of(epochs, address), first;
+
+	if (key >> EPOCH_AT == EPOCHS_MAX || !table_get(&epochs->first, key, &first) ||
+	    !has_changed(module, address, first, time))
+		return 0;
+	return trace(next_epoch(epochs, address, key >> EPOCH_AT));
+}
+
+int jit_epochs_key(struct jit_epochs *epochs, const struct uw_module *module, uint64_t address,
+		   uint64_t time, uint64_t *ret_key)
 {
 	uint64_t guessed = address & WRITER_GUESSED, key, first;
 	int r;
@@ -59,6 +90,8 @@ int jit_epochs_key(struct jit_epochs *epochs, uint64_t address, uint64_t time, u
 		return 0;
 	}
 	r = enter_slice(epochs, address & JIT_ADDRESS);
+	if (r >= 0 && uw_module_symbols_overlap(module))
+		r = enter_code(epochs, module, address & JIT_ADDRESS, time);
 	if (r < 0)
 		return trace(r);
 	key = key_of(epochs, address & JIT_ADDRESS);
@@ -78,19 +111,7 @@ uint64_t jit_epochs_time(const struct jit_epochs *epochs, uint64_t key)
 	return table_get(&epochs->first, key & ~WRITER_GUESSED, &time) ? time : UINT64_MAX;
 }
 
-/* Is other code at @address now than at @time? */
-static bool has_changed(const struct uw_module *module, uint64_t address, uint64_t time,
-			bool unnamed)
-{
-	struct uw_symbol then, now;
-
-	if (!uw_module_symbol_at(module, address, time, &then))
-		return unnamed;
-	return uw_module_symbol_at(module, address, UINT64_MAX, &now) &&
-	       (then.start != now.start || strncmp(then.name, now.name, NAME_MAX_LOOKED) != 0);
-}
-
-int jit_epochs_begin(struct jit_epochs *epochs, const struct uw_module *module, bool unnamed)
+int jit_epochs_begin(struct jit_epochs *epochs, const struct uw_module *module)
 {
 	const struct table *first = &epochs->first;
 	size_t looked = 0;
@@ -99,19 +120,29 @@ int jit_epochs_begin(struct jit_epochs *epochs, const struct uw_module *module, 
 	for (size_t i = 0; i < first->n_slots && looked < LOOK_MAX; i++) {
 		const struct table_slot *slot = &first->slots[epochs->next++ % first->n_slots];
 		uint64_t address = slot->key & JIT_ADDRESS, epoch = slot->key >> EPOCH_AT;
+		struct uw_symbol symbol;
 		int r;
 
 		looked += slot->used;
 		if (!slot->used || epoch == EPOCHS_MAX || slot->key != key_of(epochs, address) ||
-		    !has_changed(module, address, slot->value, unnamed))
+		    uw_module_symbol_at(module, address, slot->value, &symbol))
 			continue;
-		r = table_put(&epochs->current, address,
-			      (epoch + 1) | (uint64_t)epochs->slice << 32);
+		r = next_epoch(epochs, address, epoch);
 		if (r < 0)
 			return trace(r);
 		begun = 1;
 	}
 	return begun;
+}
+
+bool jit_epochs_has_changed(struct jit_epochs *epochs, const struct uw_module *module,
+			    uint64_t time)
+{
+	time = min_u64(time, UINT64_MAX - 1); /* not known: the last code */
+	if (time >= epochs->since && time < epochs->until)
+		return false;
+	uw_module_code_lasts(module, time, &epochs->since, &epochs->until);
+	return true;
 }
 
 bool jit_epochs_slice(struct jit_epochs *epochs, uint64_t time, uint64_t length)
@@ -148,9 +179,11 @@ int jit_epochs_note(struct jit_epochs *epochs, uint64_t key)
 	return 0;
 }
 
-void jit_epochs_read(struct jit_epochs *epochs, uint64_t time)
+void jit_epochs_read(struct jit_epochs *epochs, uint64_t time, bool more)
 {
 	epochs->known = max_u64(epochs->known, time);
+	if (more)
+		epochs->since = epochs->until = 0;
 }
 
 bool jit_epochs_settle(struct jit_epochs *epochs, uint64_t *ret_key)

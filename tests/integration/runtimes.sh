@@ -109,6 +109,15 @@ for name in first:25 second:50 third:25; do
 done
 check jitdump-unwinding hasnt jitdump 'failed: |;main;turn;burn'
 check jitdump-line sh -c "'$PERFWIND' trace --dump '$TMP/jitdump.pftrace' | grep -A3 'third.src' | grep -q '[^0-9]9$'"
+# Code that is loaded over other code each 30 ms: its callee shows which one ran.
+reloads_right() {
+	folded "$1" | awk '/;(even;even|odd;odd)_leaf/ { right += $NF } /;(even;odd|odd;even)_leaf/ { wrong += $NF }
+		END { printf "    %-24s right %d, wrong %d\n", "reloaded code", right, wrong; exit right < 100 || wrong * 99 > right }'
+}
+row jitdump-reload 99.5 "$PROGRAMS/jitdump" 2 "$TMP" 30
+check jitdump-reload-names reloads_right jitdump-reload
+row jitdump-timeless 99.5 "$PROGRAMS/jitdump" 1 "$TMP" 30 tsc
+check jitdump-timeless-is-reported grep -q '/jit-[0-9]*.dump has code that was loaded over other code, and times of the processor' "$TMP/jitdump-timeless.err"
 attached jitdump-attached 99.5 1300 "$PROGRAMS/jitdump" 4 "$TMP"
 check jitdump-attached-names share_about jitdump-attached ';main;turn;second;burn' 100
 

@@ -4,7 +4,14 @@
  *     main > turn > first > burn      at one place
  *     main > turn > second > burn     loaded over first
  *     main > turn > second > burn     moved to another place
- *     main > turn > third > burn      loaded where first was, lines 7 and 9 of third.src */
+ *     main > turn > third > burn      loaded where first was, lines 7 and 9 of third.src
+ *
+ * With a third argument, ms: other code is loaded at one place each time that so much CPU time has passed.
+ *
+ *     main > turn > even > even_leaf > burn
+ *     main > turn > odd > odd_leaf > burn
+ *
+ * With a fourth one the dump's header has the flag of times that are no CLOCK_MONOTONIC. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -165,21 +172,39 @@ static double cpu_now(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-typedef uint64_t jitted(uint64_t (*)(uint64_t), uint64_t);
+typedef uint64_t leaf(uint64_t);
+typedef uint64_t jitted(leaf *, uint64_t);
 
-static NOINLINE uint64_t turn(void *at, double until)
+static NOINLINE uint64_t even_leaf(uint64_t rounds)
 {
-	uint64_t x = 0;
+	uint64_t x = burn(rounds);
 
-	while (cpu_now() < until)
-		x += ((jitted *)(uintptr_t)at)(burn, 100);
 	NOT_LAST;
 	return x;
 }
 
-static void begin(const char *folder)
+static NOINLINE uint64_t odd_leaf(uint64_t rounds)
 {
-	const uint32_t header[10] = {0x4a695444, 1, 40, 62, 0, (uint32_t)getpid()};
+	uint64_t x = burn(rounds + 1);
+
+	NOT_LAST;
+	return x;
+}
+
+static NOINLINE uint64_t turn(void *at, leaf *calls, double until)
+{
+	uint64_t x = 0;
+
+	while (cpu_now() < until)
+		x += ((jitted *)(uintptr_t)at)(calls, 100);
+	NOT_LAST;
+	return x;
+}
+
+static void begin(const char *folder, bool other_clock)
+{
+	const uint32_t header[10] = {0x4a695444,	 1, 40, 62,	    0,
+				     (uint32_t)getpid(), 0, 0,	other_clock};
 	char path[256];
 
 	snprintf(path, sizeof(path), "%s/jit-%d.dump", folder, (int)getpid());
@@ -187,6 +212,17 @@ static void begin(const char *folder)
 	if (dump < 0 || mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, dump, 0) == MAP_FAILED)
 		_exit(1);
 	put(header, sizeof(header));
+}
+
+static void reload(void *area, double until, double each)
+{
+	double next = cpu_now();
+
+	for (bool odd = false; next < until; odd = !odd) {
+		put_load(odd ? "odd" : "even", area);
+		next += each;
+		turn(area, odd ? odd_leaf : even_leaf, next);
+	}
 }
 
 int main(int argc, char **argv)
@@ -197,18 +233,22 @@ int main(int argc, char **argv)
 
 	if (area == MAP_FAILED)
 		return 1;
-	begin(argc > 2 ? argv[2] : ".");
+	begin(argc > 2 ? argv[2] : ".", argc > 4);
 	memcpy(area, code, SIZE);
+	if (argc > 3) {
+		reload(area, 4 * each, atof(argv[3]) / 1000);
+		return 0;
+	}
 	put_load("first", area);
-	turn(area, each);
+	turn(area, burn, each);
 	put_load("second", area);
-	turn(area, 2 * each);
+	turn(area, burn, 2 * each);
 	memcpy(area + 4096, code, SIZE);
 	put_move(area, area + 4096);
-	turn(area + 4096, 3 * each);
+	turn(area + 4096, burn, 3 * each);
 	put_lines(area);
 	put_load("third", area);
-	turn(area, 4 * each);
+	turn(area, burn, 4 * each);
 	put_record(CLOSE, "", 0, "", 0);
 	return 0;
 }

@@ -162,6 +162,43 @@ static void test_bytes(void **state)
 	byte_queue_deinit(&q);
 }
 
+/* Records are looked at, and changed, before they are taken. */
+static void test_look(void **state)
+{
+	struct byte_queue q;
+	uint64_t at = 0;
+	size_t len;
+
+	(void)state;
+	assert_int_equal(byte_queue_init(&q, 4096), 0);
+	for (uint8_t round = 0; round < 30; round++) { /* 3 * 104 bytes each */
+		assert_null(byte_queue_look(&q, &at));
+		assert_int_equal(byte_queue_ready(&q), 0);
+		for (uint8_t i = 0; i < 3; i++) {
+			uint8_t *p = byte_queue_reserve(&q, 96);
+
+			assert_non_null(p);
+			memset(p, i, 96);
+			byte_queue_commit(&q, 96);
+		}
+		assert_null(byte_queue_look(&q, &at)); /* not published */
+		byte_queue_publish(&q);
+		assert_int_equal(byte_queue_ready(&q), 3 * 104);
+		for (uint8_t i = 0; i < 3; i++) {
+			uint8_t *p = byte_queue_look(&q, &at);
+
+			assert_non_null(p);
+			assert_int_equal(p[95], i);
+			p[95] = (uint8_t)(10 + i);
+		}
+		for (uint8_t i = 0; i < 3; i++)
+			assert_int_equal(((const uint8_t *)byte_queue_next(&q, &len))[95], 10 + i);
+		assert_int_equal(at, q.taken);
+		byte_queue_release(&q);
+	}
+	byte_queue_deinit(&q);
+}
+
 /* A process that is forked has neither of the two mappings: what it wrote there would be in ours. */
 static void test_bytes_of_child(void **state)
 {
@@ -189,9 +226,8 @@ static void test_bytes_of_child(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_slots),
-		cmocka_unit_test(test_slots_full),
-		cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_slots),	       cmocka_unit_test(test_slots_full),
+		cmocka_unit_test(test_bytes),	       cmocka_unit_test(test_look),
 		cmocka_unit_test(test_bytes_of_child),
 	};
 

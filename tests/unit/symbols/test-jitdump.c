@@ -192,12 +192,14 @@ static void test_times(void **state)
 	expect_at(m, 0x2008, 450, "third");
 	expect_at(m, 0x2008, 501, "fourth");
 	expect_symbol(m, 0x1018, "third");
+	assert_false(uw_module_symbols_timeless(m));
 	assert_false(uw_module_symbol_at(m, 0x1040, 150, &s));
 	uw_module_unref(m);
 	/* Times of another clock mean nothing: the latest name counts. */
 	b.data[32] = 1;
 	m = jit_module_of("jit-1.dump", b.data, b.len);
 	expect_at(m, 0x1018, 150, "third");
+	assert_true(uw_module_symbols_timeless(m));
 	uw_module_unref(m);
 }
 

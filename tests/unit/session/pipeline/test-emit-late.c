@@ -377,9 +377,10 @@ static void put_load(FILE *dump, uint64_t time, const char *name)
 	assert_int_equal(fflush(dump), 0);
 }
 
-/* A dump that was read last before its program loaded other code to the address of a sample. */
+/* A dump that was read last before its program loaded other code to the address of a sample, which did not wait. */
 static void dump_read_late(void **state)
 {
+	enum { SLICE_US = 151000 }; /* behind the reading it begins a slice */
 	static const uint32_t header[] = {0x4a695444, 1, 12};
 	const uint64_t now = clock_ns(CLOCK_MONOTONIC), jit[] = {0x10010, 0x10090};
 	const uint32_t pid = (uint32_t)getpid();
@@ -410,8 +411,9 @@ static void dump_read_late(void **state)
 	sample_jit(&f, process, now - 5 * NSEC_PER_SEC, jit, 2);
 	answer_all(&f);
 	assert_true(has_late_name(&f, "jit_before"));
-	put_load(dump, now - 3 * NSEC_PER_SEC, "jit_after");
-	sample_jit(&f, process, now - 2 * NSEC_PER_SEC, jit, 2);
+	put_load(dump, clock_ns(CLOCK_MONOTONIC), "jit_after");
+	assert_int_equal(usleep(SLICE_US), 0);
+	sample_jit(&f, process, clock_ns(CLOCK_MONOTONIC), jit, 2);
 	answer_all(&f);
 	assert_false(has_late_name(&f, "jit_after"));
 	emit_ask_names(f.emit);
@@ -420,6 +422,78 @@ static void dump_read_late(void **state)
 	uw_module_drop_symbols(uw_space_find(space, 0x10010)->module);
 	answer_all(&f);
 	assert_true(has_late_name(&f, "jit_after"));
+	assert_int_equal(fclose(dump), 0);
+	assert_int_equal(unlink(path), 0);
+	fixture_deinit(&f);
+}
+
+static bool must_wait(const struct fixture *f, struct process *process, uint64_t time)
+{
+	const struct sample_info info = {.process = process, .pid = process->pid, .time = time};
+
+	return emit_must_wait(f->emit, &info);
+}
+
+/* A dump that was read up to behind the samples, while other code was loaded between them. */
+static void dump_read_before(void **state)
+{
+	static const uint32_t header[] = {0x4a695444, 1, 12};
+	const uint64_t begun = clock_ns(CLOCK_MONOTONIC), jit[] = {0x10010, 0x10090};
+	const uint32_t pid = (uint32_t)getpid();
+	struct process *process, *other;
+	struct fixture f;
+	struct stat st;
+	uint64_t now;
+	char path[64];
+	FILE *dump;
+
+	(void)state;
+	(void)snprintf(path, sizeof(path), "/tmp/jit-%u.dump", pid);
+	(void)unlink(path);
+	dump = fopen(path, "wxe");
+	assert_non_null(dump);
+	assert_true(!fchmod(fileno(dump), 0600) && !fstat(fileno(dump), &st));
+	assert_int_equal(fwrite(header, sizeof(header), 1, dump), 1);
+	put_load(dump, begun - 10 * NSEC_PER_SEC, "jit_before");
+	put_load(dump, begun - 3 * NSEC_PER_SEC, "jit_after");
+	fixture_init(&f);
+	assert_int_equal(process_mmap(f.processes, pid, 0x10000, 0x2000, 0, true, "//anon", NULL),
+			 0);
+	assert_int_equal(
+		process_mmap(f.processes, pid + 1, 0x10000, 0x2000, 0, true, "//anon", NULL), 0);
+	assert_int_equal(process_mmap(f.processes, pid, 0x20000, 0x1000, 0, true, path,
+				      &(struct uw_file_id){.major = major(st.st_dev),
+							   .minor = minor(st.st_dev),
+							   .inode = st.st_ino}),
+			 0);
+	process = process_find(f.processes, pid);
+	other = process_find(f.processes, pid + 1);
+	process->owner = other->owner = getuid();
+	assert_false(must_wait(&f, process, begun)); /* no code of it ran */
+	sample_jit(&f, process, begun - 5 * NSEC_PER_SEC, jit, 2);
+	sample_jit(&f, other, begun - 5 * NSEC_PER_SEC, jit, 2);
+	now = clock_ns(CLOCK_MONOTONIC);
+	assert_true(must_wait(&f, process, begun)); /* its symbols are requested */
+	answer_all(&f);
+	assert_false(must_wait(&f, process, begun));
+	assert_true(must_wait(&f, process, now));
+	assert_false(must_wait(&f, other, now)); /* it has no dump */
+	sample_jit(&f, process, begun - 4 * NSEC_PER_SEC, jit, 2);
+	answer_all(&f);
+	assert_true(has_late_name(&f, "jit_before"));
+	assert_false(has_late_name(&f, "jit_after"));
+	sample_jit(&f, process, begun - 2 * NSEC_PER_SEC, jit, 2);
+	answer_all(&f);
+	assert_true(has_late_name(&f, "jit_after"));
+	/* The next reading, or the last. */
+	emit_read_dumps(f.emit, now + NSEC_PER_SEC, true);
+	answer_all(&f);
+	assert_false(must_wait(&f, process, now));
+	now = clock_ns(CLOCK_MONOTONIC);
+	assert_true(must_wait(&f, process, now));
+	emit_ask_names(f.emit);
+	assert_false(must_wait(&f, process, now));
+	answer_all(&f);
 	assert_int_equal(fclose(dump), 0);
 	assert_int_equal(unlink(path), 0);
 	fixture_deinit(&f);
@@ -627,19 +701,13 @@ static void test_name_by_caller(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_name_once),
-		cmocka_unit_test(wanted_again),
-		cmocka_unit_test(dropped_meanwhile),
-		cmocka_unit_test(map_at_the_end),
-		cmocka_unit_test(dump_read_late),
-		cmocka_unit_test(name_by_caller),
-		cmocka_unit_test(hints),
-		cmocka_unit_test(gone_meanwhile),
-		cmocka_unit_test(many_modules),
-		cmocka_unit_test(renewed_while_asked),
-		cmocka_unit_test(forgotten_meanwhile),
-		cmocka_unit_test(test_old_python),
-		cmocka_unit_test(test_name_by_caller),
+		cmocka_unit_test(one_name_once),       cmocka_unit_test(wanted_again),
+		cmocka_unit_test(dropped_meanwhile),   cmocka_unit_test(map_at_the_end),
+		cmocka_unit_test(dump_read_late),      cmocka_unit_test(dump_read_before),
+		cmocka_unit_test(name_by_caller),      cmocka_unit_test(hints),
+		cmocka_unit_test(gone_meanwhile),      cmocka_unit_test(many_modules),
+		cmocka_unit_test(renewed_while_asked), cmocka_unit_test(forgotten_meanwhile),
+		cmocka_unit_test(test_old_python),     cmocka_unit_test(test_name_by_caller),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
