@@ -5,7 +5,6 @@ const char *feature_name(enum feature feature)
 {
 	static const char *const names[FEATURE_COUNT] = {
 		[FEATURE_BUILD_ID] = "build-id",
-		[FEATURE_BUILD_ID_CLEAN] = "build-id-clean",
 		[FEATURE_INHERIT_THREAD] = "inherit-thread",
 		[FEATURE_FORMAT_LOST] = "format-lost",
 		[FEATURE_INHERIT_READ] = "inherit-read",
@@ -24,13 +23,8 @@ const char *feature_words(enum feature feature, bool has)
 {
 	static const char *const words[FEATURE_COUNT][2] = {
 		[FEATURE_BUILD_ID] =
-			{"mapping records without build ids (Linux 5.12 has them): they "
-			 "are read from files and memory",
-			 "mapping records with build ids"},
-		[FEATURE_BUILD_ID_CLEAN] =
-			{"build ids in mapping records would damage the records of other "
-			 "profilers: they are read from files and memory",
-			 "build ids in mapping records leave other profilers alone"},
+			{"no build ids in mapping records (Linux 5.12 has them)",
+			 "build ids in mapping records, taken with --kernel-build-ids only"},
 		[FEATURE_INHERIT_THREAD] = {"children inherit events as threads do (before Linux "
 					    "5.13): they are filtered out where not wanted",
 					    "threads inherit events, children only where wanted"},

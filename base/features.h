@@ -6,9 +6,8 @@
 #include "base/util.h"
 
 enum feature {
-	FEATURE_BUILD_ID,	/* build ids in MMAP2 records, 5.12.  Else: read from the file */
-	FEATURE_BUILD_ID_CLEAN, /* ... and records of events that did not ask are as before.  Else:
-				   not requested, as stock perf 6.1 aborts on these records */
+	FEATURE_BUILD_ID, /* build ids in MMAP2 records, 5.12.  Else: read from the file, as without
+			     perf_options.kernel_build_ids */
 	FEATURE_INHERIT_THREAD, /* attr.inherit_thread, 5.13.  Else: inherit, and children filtered
 				   out */
 	FEATURE_FORMAT_LOST, /* PERF_FORMAT_LOST, 6.0.  Else: LOST records only, noted in the trace */

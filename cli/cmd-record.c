@@ -525,6 +525,7 @@ static struct session_options session_options_of(struct record *rec)
 		.features = rec->features,
 		.no_lines = args->no_inline,
 		.max_cpu_ppm = args->max_cpu_ppm,
+		.kernel_build_ids = args->kernel_build_ids,
 		.realtime = args->realtime,
 		.armed = args->armed,
 		.addresses = args->collect.addresses,
@@ -847,7 +848,6 @@ static int record_all(struct record *rec)
 	}
 	if (record_scope_init(&rec->scope, rec->args.user, rec->args.cgroup) < 0)
 		return 2;
-	rec->features.has[FEATURE_BUILD_ID_CLEAN] |= rec->args.kernel_build_ids;
 	rec->own.socket = rec->args.socket;
 	rec->own.alone = rec->args.no_ask ? NULL : record_args_alone(&rec->args);
 	rec->own.may_ask = !rec->args.no_ask && !rec->own.alone;

@@ -297,9 +297,8 @@ static void judge_facilities(const struct doctor_facts *d, struct doctor_finding
 	if (no_events(d, f))
 		return;
 	for (int i = 0; i < FEATURE_COUNT; i++) {
-		/* No newer kernel brings these two. */
-		if (d->features.has[i] || i == FEATURE_BPF || i == FEATURE_BUILD_ID_CLEAN ||
-		    n >= sizeof(f->cost) - 32)
+		/* No newer kernel brings BPF to a user without its privileges. */
+		if (d->features.has[i] || i == FEATURE_BPF || n >= sizeof(f->cost) - 32)
 			continue;
 		n += (size_t)snprintf(f->cost + n, sizeof(f->cost) - n, "%s%s",
 				      n ? ", " : "fallbacks in use: ", feature_name(i));

@@ -46,10 +46,11 @@ struct session_options {
 	size_t n_cpus;
 	enum uw_engine_kind engine;
 	struct features features;
-	bool realtime;	      /* SCHED_RR for the threads of the pipeline; else a better nice value
+	bool kernel_build_ids; /* perf_options.kernel_build_ids */
+	bool realtime;	       /* SCHED_RR for the threads of the pipeline; else a better nice value
 				where allowed */
-	uint64_t ring_bytes;  /* 0: chosen */
-	uint64_t ring_budget; /* of all rings; 0: 256 MiB */
+	uint64_t ring_bytes;   /* 0: chosen */
+	uint64_t ring_budget;  /* of all rings; 0: 256 MiB */
 	/* tasks: with the descendants; past it the session is refused.  0: any number. */
 	uint32_t max_processes;
 	/* tasks: of events for each thread on each CPU.  Past half of it whole CPUs stand in, as they

@@ -145,8 +145,12 @@ void attr_sideband(const struct perf_options *options, struct perf_event_attr *r
 	attr.comm = 1;
 	attr.comm_exec = 1;
 	attr.task = 1;
-	if (options->features.has[FEATURE_BUILD_ID] &&
-	    options->features.has[FEATURE_BUILD_ID_CLEAN])
+	/* On request only: perf_event_mmap_output() sets the mark of a build id in the one header that all
+	 * events share, and restores the header's type and size after each event, but not the mark (seen
+	 * on 6.18).  Events that did not ask, of other profilers too, get device and inode marked as a
+	 * build id; perf 6.1 aborts on these.  Even a probe of our own mappings reaches a perf that
+	 * records the process in which perfwind starts. */
+	if (options->kernel_build_ids && options->features.has[FEATURE_BUILD_ID])
 		perf_attr_set_flags(&attr, PERFWIND_ATTR_BUILD_ID);
 	/* To a task's event the kernel's symbols come only from what that task loads itself: no
 	 * use. */

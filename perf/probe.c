@@ -64,82 +64,6 @@ static bool have_build_id(void)
 	return opens(&attr);
 }
 
-/* An event of this thread with a ring of one page. */
-struct probe_ring {
-	int fd;
-	uint8_t *base; /* the meta page, then the records */
-	size_t page;
-};
-
-static void probe_ring_close(struct probe_ring *p)
-{
-	if (p->base)
-		(void)munmap(p->base, 2 * p->page);
-	fd_close(p->fd);
-}
-
-static bool probe_ring_open(struct probe_ring *p, uint64_t flags)
-{
-	struct perf_event_attr attr = dummy();
-	void *base;
-
-	attr.disabled = 0;
-	attr.mmap = 1;
-	attr.mmap2 = 1;
-	perf_attr_set_flags(&attr, flags);
-	*p = (struct probe_ring){
-		.fd = perf_event_open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC),
-		.page = (size_t)sysconf(_SC_PAGESIZE),
-	};
-	if (p->fd < 0)
-		return false;
-	base = mmap(NULL, 2 * p->page, PROT_READ | PROT_WRITE, MAP_SHARED, p->fd, 0);
-	p->base = base == MAP_FAILED ? NULL : base;
-	return p->base;
-}
-
-/* Has it one whole mapping record, and does the first lack the mark of build ids? */
-static bool probe_ring_clean(const struct probe_ring *p)
-{
-	const struct perf_event_mmap_page *meta = (void *)p->base;
-	const struct perf_event_header *record = (void *)(p->base + p->page);
-
-	return __atomic_load_n(&meta->data_head, __ATOMIC_ACQUIRE) >= sizeof(*record) &&
-	       record->type == PERF_RECORD_MMAP2 && !(record->misc & PERFWIND_MISC_MMAP_BUILD_ID);
-}
-
-/* Makes the kernel write a mapping record to each event of this thread. */
-static bool map_code(void)
-{
-	_cleanup_(fd_closep) int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	void *code =
-		fd < 0 ? MAP_FAILED : mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
-
-	if (code == MAP_FAILED)
-		return false;
-	(void)munmap(code, page);
-	return true;
-}
-
-/* perf_event_mmap_output() sets the mark in the one header that all events share, and restores its
- * type and size after each event, but not the mark (seen on 6.18): an event that the kernel serves
- * after one that asked gets device and inode marked as a build id.  Which is served first is not
- * defined, so the one that asks is opened between two that do not. */
-static bool have_build_id_clean(void)
-{
-	struct probe_ring before = {.fd = -1}, asking = {.fd = -1}, after = {.fd = -1};
-	bool clean = !have_build_id() || (probe_ring_open(&before, 0) &&
-					  probe_ring_open(&asking, PERFWIND_ATTR_BUILD_ID) &&
-					  probe_ring_open(&after, 0) && map_code() &&
-					  probe_ring_clean(&before) && probe_ring_clean(&after));
-
-	probe_ring_close(&after);
-	probe_ring_close(&asking);
-	probe_ring_close(&before);
-	return clean;
-}
-
 static bool have_inherit_thread(void)
 {
 	struct perf_event_attr attr = dummy();
@@ -252,7 +176,6 @@ int probe_features(struct features *ret_features, char *error, size_t error_size
 {
 	static bool (*const probes[FEATURE_COUNT])(void) = {
 		[FEATURE_BUILD_ID] = have_build_id,
-		[FEATURE_BUILD_ID_CLEAN] = have_build_id_clean,
 		[FEATURE_INHERIT_THREAD] = have_inherit_thread,
 		[FEATURE_FORMAT_LOST] = have_format_lost,
 		[FEATURE_INHERIT_READ] = have_inherit_read,

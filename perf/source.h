@@ -45,9 +45,10 @@ struct perf_options {
 		     */
 	bool ignore_open_failure; /* machine: CPUs that refuse are left out, all CPUs if need be
 				   */
-	bool children;		  /* tasks: follow forks, not threads only */
-	bool alone;		  /* tasks: follow neither */
-	bool watch;		  /* tasks: for perf_source_watch(); not with `switches` */
+	bool kernel_build_ids; /* MMAP2 with build ids where the kernel has them: on request only (attr.c) */
+	bool children; /* tasks: follow forks, not threads only */
+	bool alone;    /* tasks: follow neither */
+	bool watch;    /* tasks: for perf_source_watch(); not with `switches` */
 	bool soon; /* for perf_source_read_soon(); not with followers, `switches`, `poll`, nor a program at the samples */
 	bool sizes; /* tasks: for perf_source_set_stack_bytes(); not with followers, `switches` */
 	bool rates; /* tasks: for perf_source_set_frequency(); not with followers, `switches` */

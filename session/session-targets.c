@@ -112,6 +112,7 @@ static void perf_options_of(struct session *s, struct perf_options *o, bool task
 			       : tasks		 ? ADAPT_MAX
 						 : ADAPT_FIRST,
 		.data_mappings = so->raw != NULL,
+		.kernel_build_ids = so->kernel_build_ids,
 		.chain_field = so->raw != NULL,
 		.callchain = callchain_of(s),
 		.clock = so->clock,

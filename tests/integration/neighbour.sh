@@ -1,6 +1,6 @@
 #!/bin/bash
 # neighbour.sh - stock perf records while each kind of session runs, and ends as it does alone.  (An event that requests
-# build ids of the kernel marks records of events that did not: perf 6.1 aborts on these.  perf/probe.c)
+# build ids of the kernel marks records of events that did not: perf 6.1 aborts on these.  perf/attr.c)
 . "$(dirname "$0")/lib"
 need_perf
 command -v perf >/dev/null || { echo "perf is not installed"; exit 77; }
@@ -67,6 +67,13 @@ if [ -n "$scope" ]; then
 	next_to flight "$PERFWIND" record --flight-recorder 32M -a -o "$TMP/flight.pftrace"
 	next_to wall "$PERFWIND" record --wall -a -o "$TMP/wall.pftrace"
 fi
+# perfwind itself is recorded, its start included: perf's events are inherited by the process that looks for kernel facilities.
+records_perfwind_once() {
+	perf record -q -e cpu-clock -F 99 -o "$TMP/$1.perf" -- "$PERFWIND" record -q -o "$TMP/$1.pftrace" -- /bin/true >"$TMP/$1.perf.err" 2>&1 &&
+		perf_report "$1"
+}
+records_perfwind() { records_perfwind_once "$1" || { sleep 3; records_perfwind_once "$1"; } || { sleep 3; records_perfwind_once "$1"; }; }
+check perf-records-perfwind records_perfwind perfwind
 "$PROGRAMS/recursion" 60 >/dev/null &
 target=$!
 started $target

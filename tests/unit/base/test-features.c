@@ -20,7 +20,7 @@ static void test_words(void **state)
 {
 	(void)state;
 	assert_string_equal(feature_words(FEATURE_BUILD_ID, true),
-			    "mapping records with build ids");
+			    "build ids in mapping records, taken with --kernel-build-ids only");
 	for (enum feature f = 0; f < FEATURE_COUNT; f++) {
 		assert_non_null(feature_words(f, true));
 		assert_non_null(feature_words(f, false));

@@ -282,7 +282,7 @@ static void test_partly(void **state)
 	expect(&d, DOCTOR_SYMBOLS, DOCTOR_PARTLY, "no separate", "dbgsym");
 	expect(&d, DOCTOR_FACILITIES, DOCTOR_PARTLY, "lacks", "6.13");
 	d.features.has[FEATURE_PROCMAP_QUERY] = true;
-	d.features.has[FEATURE_BUILD_ID_CLEAN] = false; /* Linux 6.18 */
+	d.features.has[FEATURE_BPF] = false;
 	doctor_judge(&d, DOCTOR_FACILITIES, &f);
 	assert_int_equal(f.state, DOCTOR_OPEN);
 	expect(&d, DOCTOR_RINGS, DOCTOR_SHUT, "0 KiB", "mlock");

@@ -264,9 +264,9 @@ static void test_sideband(void **state)
 	o.features.has[FEATURE_BUILD_ID] = true;
 	attr_sideband(&o, &attr);
 	assert_int_equal(attr.read_format, LOST);
-	/* Build ids only on a kernel where they do not reach other profilers. */
+	/* Build ids only on request: they damage the records of other profilers. */
 	assert_int_equal(perf_attr_flags(&attr), all | MMAP_DATA | KSYMBOL);
-	o.features.has[FEATURE_BUILD_ID_CLEAN] = true;
+	o.kernel_build_ids = true;
 	attr_sideband(&o, &attr);
 	assert_int_equal(perf_attr_flags(&attr), all | MMAP_DATA | KSYMBOL | BUILD_ID);
 	/* A task's event has no use for the kernel's symbols. */
@@ -377,7 +377,7 @@ static void test_layout(void **state)
 	attr = leader_of(&o);
 	attr_layout(&attr, &layout);
 	assert_int_equal(layout.period, 5000);
-	o.features.has[FEATURE_BUILD_ID] = o.features.has[FEATURE_BUILD_ID_CLEAN] = true;
+	o.features.has[FEATURE_BUILD_ID] = o.kernel_build_ids = true;
 	attr_sideband(&o, &attr);
 	attr_layout(&attr, &layout);
 	assert_true(layout.build_id);
