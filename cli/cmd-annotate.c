@@ -155,13 +155,14 @@ static int annotate_run(int argc, char **argv)
 {
 	_cleanup_(profile_deinit) struct profile profile = {0};
 	struct annotate_command command = {.limit = LINES};
+	_cleanup_(archive_deinit) struct archive archive = {.keeper = 0};
 	struct trace_input input;
 	const char *path;
 	int n, r = options_parse(&options, argc, argv, &command, &n);
 
 	if (r)
 		return options_exit_status(r);
-	if (module_file_check_places(&command.places) < 0)
+	if (module_file_open_places(&command.places, &archive) < 0)
 		return 2;
 	if (take_arguments(&command, n, argv) < 0)
 		return 2;

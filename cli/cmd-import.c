@@ -82,6 +82,21 @@ static char *output_of(const struct import_command *command, const char *input)
 	return asprintf(&name, "%s.pftrace", input) < 0 ? NULL : name;
 }
 
+/* perf archive leaves FILE.tar.bz2 next to FILE.  What is wrong with it is no failure: it was not asked for. */
+static void use_archive_of(const char *input, struct file_places *places, struct archive *archive)
+{
+	_cleanup_(freep) char *path = NULL;
+	struct stat st;
+
+	if (places->buildid_dir || places->archive || asprintf(&path, "%s.tar.bz2", input) < 0)
+		return;
+	if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+		return;
+	log_info("files of the recording come from %s, too", path);
+	if (archive_unpack(path, archive) >= 0)
+		places->archive = archive->folder;
+}
+
 static bool is_file(int fd, const char *path)
 {
 	struct stat a, b;
@@ -167,6 +182,7 @@ static int import_main(int argc, char **argv)
 	const struct sigaction ignored = {.sa_handler = SIG_IGN};
 	_cleanup_(freep) char *output = NULL;
 	struct import_command command = {0};
+	_cleanup_(archive_deinit) struct archive archive = {.keeper = 0};
 	struct symbolize_later later = {.pid = 0};
 	const char *input;
 	int n, r;
@@ -174,7 +190,7 @@ static int import_main(int argc, char **argv)
 	r = options_parse(&options, argc, argv, &command, &n);
 	if (r != 0)
 		return options_exit_status(r);
-	if (module_file_check_places(&command.places) < 0)
+	if (module_file_open_places(&command.places, &archive) < 0)
 		return 2;
 	input = n ? argv[0] : "perf.data";
 	output = output_of(&command, input);
@@ -190,6 +206,7 @@ static int import_main(int argc, char **argv)
 		return 2;
 	if (symbolize_later_start(&later, command.debuginfod, output) < 0)
 		return 2;
+	use_archive_of(input, &command.places, &archive);
 	/* A reader of `-o -` that goes away is an error of writing. */
 	(void)sigaction(SIGPIPE, &ignored, NULL);
 	r = import_file(&command, input, output);

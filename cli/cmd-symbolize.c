@@ -209,6 +209,7 @@ static void print_result(const struct symbolize_result *result, bool may_look)
 static int symbolize_run(int argc, char **argv)
 {
 	struct symbolize_command command = {.output = NULL};
+	_cleanup_(archive_deinit) struct archive archive = {.keeper = 0};
 	_cleanup_(buffer_deinit) struct buffer packets = {0};
 	struct symbolize_result result;
 	struct profile profile;
@@ -220,7 +221,7 @@ static int symbolize_run(int argc, char **argv)
 		return options_exit_status(r);
 	if (n)
 		path = argv[0];
-	if (module_file_check_places(&command.places) < 0)
+	if (module_file_open_places(&command.places, &archive) < 0)
 		return 2;
 	command.debuginfod = debuginfod_wanted(command.debuginfod);
 	if (command.debuginfod && debuginfod_refusal()) {

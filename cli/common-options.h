@@ -55,8 +55,9 @@
 		 .type = OPTION_STRING,                                                            \
 		 .argument = "DIR",                                                                \
 		 .offset = offsetof(args, member.buildid_dir),                                     \
-		 .help = "a build-id cache of perf (default: $PERF_BUILDID_DIR, or ~/.debug), as " \
-			 "`perf archive`\nmakes for another machine"},                             \
+		 .help = "a build-id cache of perf (default: $PERF_BUILDID_DIR, or ~/.debug), or " \
+			 "a tarball\nof `perf archive`, which is unpacked for the time of the "    \
+			 "command"},                                                               \
 	{                                                                                          \
 		.name = "debug-dir", .type = OPTION_STRING, .argument = "DIR",                     \
 		.offset = offsetof(args, member.debug_dir),                                        \

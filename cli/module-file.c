@@ -9,12 +9,20 @@
 #include "cli/module-file.h"
 #include "proc/open-file.h"
 
-int module_file_check_places(const struct file_places *places)
+static bool is_file(const char *path)
 {
+	struct stat st;
+
+	return path && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+int module_file_open_places(struct file_places *places, struct archive *archive)
+{
+	const char *tarball = is_file(places->buildid_dir) ? places->buildid_dir : NULL;
 	const struct {
 		const char *option, *path;
 	} given[] = {{"symfs", places->symfs},
-		     {"buildid-dir", places->buildid_dir},
+		     {"buildid-dir", tarball ? NULL : places->buildid_dir},
 		     {"debug-dir", places->debug_dir}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(given); i++) {
@@ -24,15 +32,19 @@ int module_file_check_places(const struct file_places *places)
 		if (!path || (stat(path, &st) == 0 && S_ISDIR(st.st_mode)))
 			continue;
 		if (stat(path, &st) == 0 && strstr(path, ".tar"))
-			log_error("--%s %s: it is an archive, not a folder (hint: mkdir ids && tar "
-				  "-xf %s -C ids, then --%s ids)",
-				  given[i].option, path, path, given[i].option);
+			log_error("--%s %s: it is an archive, not a folder (hint: --buildid-dir "
+				  "takes one of perf archive; others: mkdir x && tar -xf %s -C x)",
+				  given[i].option, path, path);
 		else
 			log_error("--%s %s: %s", given[i].option, path,
 				  strerror(stat(path, &st) < 0 ? errno : ENOTDIR));
 		return -EINVAL;
 	}
-	return 0;
+	if (!tarball)
+		return 0;
+	places->buildid_dir = NULL;
+	places->archive = archive->folder;
+	return archive_unpack(tarball, archive);
 }
 
 static int open_debug(struct uw_source *source, const char *path)

@@ -1,12 +1,14 @@
 /* module-file.h - the file of a trace's module on this machine, for its names, lines and code.  Thread: main. */
 #pragma once
 
+#include "cli/archive.h"
 #include "proc/file-places.h"
 #include "profile/profile.h"
 #include "symbols/module.h"
 
-/* Is each of the places that the options name a folder?  Else logs which one is none: -EINVAL. */
-int module_file_check_places(const struct file_places *places);
+/* Is each of the places that the options name a folder?  Else logs which one is none: -EINVAL.  In place of the build-id cache a
+ * tarball of `perf archive` is unpacked: into *archive, which lives as long as @places. */
+int module_file_open_places(struct file_places *places, struct archive *archive);
 
 struct module_file {
 	const struct file_places *places;

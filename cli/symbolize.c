@@ -1,5 +1,6 @@
 /* symbolize.c - see symbolize.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,6 +33,7 @@ struct subject {
 	struct module_file file;
 	struct uw_module *module;
 	struct buffer symbols; /* not yet in a packet */
+	int debug_fd;	       /* of a foreign file, in pw-parse; -1: none */
 };
 
 struct found_lines {
@@ -172,7 +174,7 @@ static enum symbolize_why why_missing(const struct profile_module *m, const char
 	return stat(path, &st) < 0 ? SYMBOLIZE_NO_FILE : SYMBOLIZE_OTHER_BUILD;
 }
 
-/* ---- a file of a debuginfod server ---- */
+/* ---- a foreign file: of a debuginfod server, of an archive ---- */
 
 /* In memory that pw-parse shares with us. */
 struct fetched_answer {
@@ -185,15 +187,21 @@ struct fetched {
 	struct subject *subject;
 	const struct profile_module *module;
 	const struct uw_build_id *id;
-	int fd;
+	int fd, debug_fd; /* the file; its debug file, -1: none */
 	struct fetched_answer *answer;
 };
 
-static int open_nothing(struct uw_source *source, const char *path)
+/* The one debug file that the process was given, by whatever path it is asked for: its build id is checked. */
+static int open_given(struct uw_source *source, const char *path)
 {
-	(void)source;
-	(void)path;
-	return fail(-EACCES);
+	const struct module_file *file = container_of(source, struct module_file, source);
+	const struct subject *s = container_of(file, struct subject, file);
+	int fd;
+
+	if (s->debug_fd < 0 || !strstr(path, "/.build-id/"))
+		return fail(-EACCES);
+	fd = fcntl(s->debug_fd, F_DUPFD_CLOEXEC, 0);
+	return fd < 0 ? fail(-errno) : fd;
 }
 
 /* In pw-parse. */
@@ -205,8 +213,8 @@ static void parse_fetched(void *arg)
 	struct uw_build_id found;
 	struct buffer packets = {0};
 
-	s->file.source =
-		(struct uw_source){.fd = f->fd, .open = open_nothing, .no_duplicate = true};
+	s->debug_fd = f->debug_fd;
+	s->file.source = (struct uw_source){.fd = f->fd, .open = open_given, .no_duplicate = true};
 	if (uw_source_build_id(&s->file.source, &found) < 0 || found.len != f->id->len ||
 	    memcmp(found.bytes, f->id->bytes, found.len) != 0 ||
 	    module_file_symbols(&s->file, s->profile, f->module, &s->module) < 0 ||
@@ -268,7 +276,7 @@ static int symbolize_fetched(struct fetched *f, struct buffer *packets,
 {
 	const struct child child = {
 		.name = "pw-parse",
-		.keep = {f->fd, -1},
+		.keep = {f->fd, f->debug_fd},
 		.calls = CHILD_CALLS_GIVEN,
 		.other_user = true,
 		.run = parse_fetched,
@@ -311,7 +319,18 @@ static int try_fetched(struct subject *s, const struct profile_module *m, struct
 	const struct uw_build_id id = id_of(m);
 	_cleanup_(fd_closep) int fd =
 		s->places->fetched ? debuginfod_open(s->places->fetched, &id) : -1;
-	struct fetched f = {.subject = s, .module = m, .id = &id, .fd = fd};
+	struct fetched f = {.subject = s, .module = m, .id = &id, .fd = fd, .debug_fd = -1};
+
+	return fd < 0 ? 0 : symbolize_fetched(&f, packets, result);
+}
+
+static int try_archive(struct subject *s, const struct profile_module *m, struct buffer *packets,
+		       struct symbolize_result *result)
+{
+	const struct uw_build_id id = id_of(m);
+	_cleanup_(fd_closep) int fd = file_places_open_archived(s->places, &id, "elf");
+	_cleanup_(fd_closep) int debug_fd = file_places_open_archived(s->places, &id, "debug");
+	struct fetched f = {.subject = s, .module = m, .id = &id, .fd = fd, .debug_fd = debug_fd};
 
 	return fd < 0 ? 0 : symbolize_fetched(&f, packets, result);
 }
@@ -351,6 +370,8 @@ static int symbolize_module(struct subject *s, const struct profile_module *m,
 
 	result->modules++;
 	r = try_fetched(s, m, packets, result);
+	if (!r)
+		r = try_archive(s, m, packets, result);
 	if (r)
 		return r < 0 ? trace(r) : 0;
 	if (module_file_open(&s->file, s->places, s->profile, m) < 0 &&

@@ -366,16 +366,27 @@ static void note_damage(struct import *im)
 			    counts->early);
 }
 
+static const char *missing_hint(const struct file_places *places)
+{
+	if (places->archive)
+		return "perf archive packs only the files that samples are in; give copies of "
+		       "the others as --symfs DIR";
+	if (places->buildid_dir)
+		return "perf record --buildid-all keeps all files in its cache; or give copies as "
+		       "--symfs DIR";
+	return "perf archive where it was recorded, then --buildid-dir FILE.tar.bz2";
+}
+
 /* Modules with samples, the file of which is known to be missing or another. */
 static void note_missing(struct import *im)
 {
 	if (im->gone)
 		import_note(im,
 			    "%lu module%s not on this machine (the first: %.200s): no names of its "
-			    "functions, and stacks may end there; hint: perf archive where it was "
-			    "recorded, then --buildid-dir",
+			    "functions, and stacks may end there; hint: %s",
 			    im->gone, im->gone == 1 ? " is" : "s are",
-			    im->first_gone ? im->first_gone : "?");
+			    im->first_gone ? im->first_gone : "?",
+			    missing_hint(&im->options.places));
 	if (im->unfound > im->gone)
 		import_note(im,
 			    "%lu module%s could not be read, or another file is at the path: no "

@@ -71,25 +71,49 @@ int file_places_open_copy(const struct file_places *places, const char *path,
 	return take_fd(fd);
 }
 
+/* In the archive, else in the cache. */
 static int open_by_id(const struct file_places *places, const char *id, const char *name)
 {
 	char folder[PATH_MAX];
+	int fd = places->archive ? open_below(places->archive, id, name) : -ENOENT;
 
+	if (fd >= 0)
+		return fd;
 	file_places_cache(places, folder, sizeof(folder));
 	return *folder ? open_below(folder, id, name) : -ENOENT;
+}
+
+/* "/.build-id/ab/cdef..." */
+static bool path_of_id(const struct uw_build_id *id, char path[64])
+{
+	size_t n;
+
+	if (id->len < 2 || id->len > UW_BUILD_ID_MAX)
+		return false;
+	n = (size_t)snprintf(path, 64, "/.build-id/%02x/", id->bytes[0]);
+	for (unsigned i = 1; i < id->len; i++)
+		n += (size_t)snprintf(path + n, 64 - n, "%02x", id->bytes[i]);
+	return true;
+}
+
+int file_places_open_archived(const struct file_places *places, const struct uw_build_id *id,
+			      const char *name)
+{
+	char path[64], behind[16];
+
+	if (!places->archive || !path_of_id(id, path))
+		return -ENOENT;
+	(void)snprintf(behind, sizeof(behind), "/%s", name);
+	return open_below(places->archive, path, behind);
 }
 
 int file_places_open_cached(const struct file_places *places, const struct uw_build_id *id)
 {
 	static const char *const names[] = {"/elf", "/vdso", ""};
-	char path[64] = "";
-	size_t n;
+	char path[64];
 
-	if (id->len < 2)
+	if (!path_of_id(id, path))
 		return -ENOENT;
-	n = (size_t)snprintf(path, sizeof(path), "/.build-id/%02x/", id->bytes[0]);
-	for (unsigned i = 1; i < id->len; i++)
-		n += (size_t)snprintf(path + n, sizeof(path) - n, "%02x", id->bytes[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		int fd = open_by_id(places, path, names[i]);
 

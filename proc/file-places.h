@@ -7,6 +7,7 @@
 struct file_places {		 /* all borrowed; NULL: none */
 	const char *symfs;	 /* holds copies of files and debug files, each at its path */
 	const char *buildid_dir; /* perf's cache; NULL: $PERF_BUILDID_DIR or ~/.debug */
+	const char *archive;	 /* the same, asked before it (cli/archive.h) */
 	const char *debug_dir;	 /* asked before /usr/lib/debug */
 	const char *fetched;	 /* cache of debuginfod (cli/debuginfod.h), for symbolize() alone */
 };
@@ -19,6 +20,10 @@ int file_places_open_copy(const struct file_places *places, const char *path,
 			  const struct uw_build_id *id, bool *ret_proved);
 /* The file in the build-id cache.  A descriptor, or -ENOENT. */
 int file_places_open_cached(const struct file_places *places, const struct uw_build_id *id);
+/* The file @name ("elf", "vdso", "debug") of a build id in the archive alone.  It is not checked: its bytes are foreign.  A
+ * descriptor, or -ENOENT. */
+int file_places_open_archived(const struct file_places *places, const struct uw_build_id *id,
+			      const char *name);
 /* The debug file for which @path, as symbols/debugfile.h asks, is the usual place.  It is not
  * checked.  A descriptor, or -ENOENT. */
 int file_places_open_debug(const struct file_places *places, const char *path);

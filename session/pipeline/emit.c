@@ -568,8 +568,9 @@ int emit_stack_ids(struct emit *em, const struct outcome *o, size_t *ret_n)
 			continue;
 		frame = &em->unsymbolized[em->ids[i] & ~UNSYMBOLIZED];
 		em->ids[i] = frame->id;
-		/* A root without a symbol (_start of a stripped program) is not worth a count. */
-		if (i + 1 < n)
+		/* A root without a symbol (_start of a stripped program) is not worth a count.  The last frame of
+		 * a stack that broke off is none. */
+		if (i + 1 < n || !i || o->result != UW_WHOLE)
 			count_unsymbolized(em, frame);
 	}
 	*ret_n = n;

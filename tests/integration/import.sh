@@ -210,12 +210,37 @@ for place in --buildid-dir="$TMP/cache" --symfs="$TMP/copies"; do
 	check "gone-${place%%=*}" has gone '^gone;.*main;(recurse_even;recurse_odd;){20,}.*burn '
 	check "gone-${place%%=*}-whole" json gone 'v["stacks"]["whole"] >= 0.98 * total'
 done
-# As `perf archive` packs it for another machine.
+# As `perf archive` packs it for another machine: the tarball, or unpacked.
 tar -cjf "$TMP/ids.tar.bz2" -C "$TMP/cache" . && mkdir "$TMP/ids" && tar -xf "$TMP/ids.tar.bz2" -C "$TMP/ids"
-check gone-packed sh -c "! '$PERFWIND' import --buildid-dir '$TMP/ids.tar.bz2' -o '$TMP/no.pftrace' '$TMP/gone.data' 2>'$TMP/packed.err'"
-check gone-packed-hint grep -q 'hint: mkdir ids && tar -xf .*/ids.tar.bz2 -C ids, then --buildid-dir ids' "$TMP/packed.err"
+names='^gone;.*main;(recurse_even;recurse_odd;){20,}.*burn '
 import gone --buildid-dir "$TMP/ids"
-check gone-archive has gone '^gone;.*main;(recurse_even;recurse_odd;){20,}.*burn '
+check gone-unpacked has gone "$names"
+export TMPDIR=$TMP/unpacked
+mkdir "$TMPDIR"
+import gone --buildid-dir "$TMP/ids.tar.bz2"
+check gone-archive has gone "$names"
+# perf archive writes it next to the recording.
+mv "$TMP/ids.tar.bz2" "$TMP/gone.data.tar.bz2"
+import gone
+check gone-archive-beside has gone "$names"
+check gone-archive-note grep -q 'files of the recording come from .*/gone.data.tar.bz2' "$TMP/gone.err"
+tar -czf "$TMP/cut.tar.gz" -C "$TMP/cache" . && truncate -s 3000 "$TMP/cut.tar.gz"
+import gone --buildid-dir "$TMP/cut.tar.gz"
+check gone-archive-cut hasnt gone recurse
+check gone-archive-cut-note grep -q 'cut.tar.gz: is damaged or was cut off' "$TMP/gone.err"
+# Names from an archive later, out of a debug file in it.
+id=$(readelf -n "$PROGRAMS/recursion" | sed -n 's/.*Build ID: //p')
+mkdir -p "$TMP/debug/x/$id"
+objcopy --only-keep-debug "$PROGRAMS/recursion" "$TMP/debug/x/$id/debug"
+strip --strip-all -o "$TMP/debug/x/$id/elf" "$PROGRAMS/recursion"
+tar -czf "$TMP/debug.tar.gz" -C "$TMP/debug" .
+check gone-symbolized sh -c "'$PERFWIND' symbolize --buildid-dir '$TMP/debug.tar.gz' '$TMP/gone.pftrace' >'$TMP/symbolized'"
+check gone-symbolized-names has gone recurse_
+check gone-symbolized-lines sh -c "'$PERFWIND' trace --dump '$TMP/gone.pftrace' | grep -q recursion.c"
+check gone-no-archive sh -c "! '$PERFWIND' symbolize --buildid-dir '$TMP/gone.data' '$TMP/gone.pftrace' 2>'$TMP/none.err'"
+check gone-no-archive-line grep -q 'gone.data: is no tarball of perf archive' "$TMP/none.err"
+check gone-archives-removed rmdir "$TMPDIR"
+unset TMPDIR
 
 # One path, two files, as another machine sees it: perf read the build id of the second, all samples are of the first.
 # That there is a second one stands behind them.

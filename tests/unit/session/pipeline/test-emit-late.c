@@ -149,7 +149,8 @@ static struct uw_module *fixture_loaded(struct fixture *f, struct process **ret_
 	return module;
 }
 
-static void sample(struct fixture *f, struct process *process, int (*at)(int))
+static void sample_ended(struct fixture *f, struct process *process, int (*at)(int),
+			 enum uw_outcome result, uint32_t n)
 {
 	struct outcome *o = calloc(1, sizeof(*o) + 2 * sizeof(o->frames[0]));
 	struct uw_space *space;
@@ -157,8 +158,8 @@ static void sample(struct fixture *f, struct process *process, int (*at)(int))
 	assert_non_null(o);
 	assert_int_equal(process_space(f->processes, process, &space), 0);
 	o->kind = OUTCOME_SAMPLE;
-	o->result = UW_WHOLE;
-	o->n_user = 2; /* a unsymbolized root is not counted */
+	o->result = (uint8_t)result;
+	o->n_user = n;
 	o->frames[0] = (uint64_t)(uintptr_t)at;
 	o->frames[1] = (uint64_t)(uintptr_t)late_root;
 	o->info.process = process_ref(process);
@@ -166,6 +167,11 @@ static void sample(struct fixture *f, struct process *process, int (*at)(int))
 	o->info.pid = o->info.tid = process->pid;
 	assert_int_equal(emit_outcome(f->emit, o), 0);
 	free(o);
+}
+
+static void sample(struct fixture *f, struct process *process, int (*at)(int))
+{
+	sample_ended(f, process, at, UW_WHOLE, 2); /* a unsymbolized root is not counted */
 }
 
 static bool has_late_name(struct fixture *f, const char *name)
@@ -187,6 +193,24 @@ static uint64_t unsymbolized(struct fixture *f)
 		samples += list[i].samples;
 	free(list);
 	return samples;
+}
+
+/* Of a stack that broke off, the last frame is no root. */
+static void broken_off(void **state)
+{
+	const uint64_t start = (uint64_t)(uintptr_t)late_root & ~0xfffull;
+	const struct uw_file_id id = {.major = 8, .inode = 100};
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	assert_int_equal(process_mmap(f.processes, 700, start, 8192, 0, true, "/nowhere/a.so", &id),
+			 0);
+	sample_ended(&f, process_find(f.processes, 700), late_root, UW_WHOLE, 1);
+	assert_int_equal(unsymbolized(&f), 1); /* the innermost frame, whatever it is */
+	sample_ended(&f, process_find(f.processes, 700), late_root, UW_FAILED, 1);
+	assert_int_equal(unsymbolized(&f), 2);
+	fixture_deinit(&f);
 }
 
 /* Modules that a reader cannot distinguish are one line of the verdict. */
@@ -701,13 +725,21 @@ static void test_name_by_caller(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_name_once),       cmocka_unit_test(wanted_again),
-		cmocka_unit_test(dropped_meanwhile),   cmocka_unit_test(map_at_the_end),
-		cmocka_unit_test(dump_read_late),      cmocka_unit_test(dump_read_before),
-		cmocka_unit_test(name_by_caller),      cmocka_unit_test(hints),
-		cmocka_unit_test(gone_meanwhile),      cmocka_unit_test(many_modules),
-		cmocka_unit_test(renewed_while_asked), cmocka_unit_test(forgotten_meanwhile),
-		cmocka_unit_test(test_old_python),     cmocka_unit_test(test_name_by_caller),
+		cmocka_unit_test(one_name_once),
+		cmocka_unit_test(broken_off),
+		cmocka_unit_test(wanted_again),
+		cmocka_unit_test(dropped_meanwhile),
+		cmocka_unit_test(map_at_the_end),
+		cmocka_unit_test(dump_read_late),
+		cmocka_unit_test(dump_read_before),
+		cmocka_unit_test(name_by_caller),
+		cmocka_unit_test(hints),
+		cmocka_unit_test(gone_meanwhile),
+		cmocka_unit_test(many_modules),
+		cmocka_unit_test(renewed_while_asked),
+		cmocka_unit_test(forgotten_meanwhile),
+		cmocka_unit_test(test_old_python),
+		cmocka_unit_test(test_name_by_caller),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
