@@ -25,8 +25,12 @@ names = $(foreach p,$(1),$(firstword $(subst :, ,$(p))))
 value_of_PKGS = $(if $(shell command -v $(PKG_CONFIG)),,$(error $(PKG_CONFIG) is not installed; run: .ci/deps build))$(call \
 	all_of,$(shell for p in $(call names,$(NEEDED)); do $(PKG_CONFIG) --print-errors --exists $$p && echo $$p; done)) $(shell \
 	for p in $(OPTIONAL); do $(PKG_CONFIG) --exists $$p && echo $$p; done)
-all_of = $(if $(filter-out $(1),$(call names,$(NEEDED))),$(error missing or incomplete (Debian's names): $(strip $(foreach \
-	p,$(NEEDED),$(if $(filter $(1),$(call names,$(p))),,$(lastword $(subst :, ,$(p)))))); run: .ci/deps build))$(1)
+all_of = $(call complain,$(strip $(foreach p,$(NEEDED),$(if $(filter $(1),$(call names,$(p))),,$(lastword $(subst :, ,$(p))))) \
+	$(if $(shell command -v $(PROTOC_C)),,protobuf-c-compiler) \
+	$(if $(shell command -v $(firstword $(CC))),$(if $(call has_library,iberty),,libiberty-dev),gcc)))$(1)
+complain = $(if $(1),$(error missing or incomplete (Debian's names): $(1); run: .ci/deps build))
+# A library that pkg-config does not know: the compiler prints its path, or the name alone.
+has_library = $(filter /%,$(foreach suffix,a so,$(shell $(CC) -print-file-name=lib$(1).$(suffix) 2>/dev/null)))
 PKGS = $(call once,PKGS)
 value_of_PKG_CFLAGS = $(shell $(PKG_CONFIG) --cflags $(PKGS)) $(if $(filter libzstd,$(PKGS)),-DHAVE_ZSTD) \
 	$(if $(filter libdeflate,$(PKGS)),-DHAVE_LIBDEFLATE) $(if $(BPF_CC),-DHAVE_BPF -DBPF_OBJECT='"$(O)/perf/at-sample.bpf.o"') \
@@ -107,6 +111,8 @@ $(call lib,$(1)): $(call objects,$(1))
 endef
 $(foreach f,$(FOLDERS),$(eval $(call folder_rule,$(f))))
 
+# The names that -v takes.
+$(O)/cli/options.o: ALL_CFLAGS += -DPERFWIND_FOLDERS='"$(FOLDERS)"'
 $(O)/%.o: %.c | $(PROTO_HEADERS)
 	@mkdir -p $(@D)
 	$(call report,CC,$@)$(CC) $(ALL_CFLAGS) -c -o $@ $<
@@ -133,7 +139,7 @@ $(O)/profile/html.o: $(wildcard profile/flame*)
 $(O)/profile/diff.o: profile/diff-page.html
 
 $(O)/protos/%.pb-c.c $(O)/protos/%.pb-c.h &: protos/%.proto
-	@mkdir -p $(O)/protos
+	@mkdir -p $(O)/protos$(if $(PKGS),)
 	$(call report,PROTOC,$<)$(PROTOC_C) --c_out=$(O) $<
 # The field numbers, for code that reads or writes packets by hand.
 $(O)/protos/%.fields.h: protos/%.proto protos/fields.awk

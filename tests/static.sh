@@ -102,10 +102,11 @@ bad=$(grep -hoE '(`make|"make) [a-z][a-z-]*/?' ./*.md tests/*.md Makefile | sed 
 	while read -r target; do grep -qE "^([a-z-]+ )*$target( [a-z-]+)*:" Makefile || echo "$target"; done)
 [ -z "$bad" ] && echo "ok make-targets" || echo "not ok make-targets: no rule:" $bad
 
-# Two documents are read in one go.
+# Three documents are read in one go.
 bad=
 [ "$(wc -c <README.md)" -le 6500 ] && [ "$(wc -l <README.md)" -le 130 ] || bad="README.md"
 [ "$(wc -c <ARCHITECTURE.md)" -le 16384 ] || bad="$bad ARCHITECTURE.md"
+[ "$(wc -c <tests/README.md)" -le 15872 ] || bad="$bad tests/README.md"
 [ -z "$bad" ] && echo "ok document-sizes" || echo "not ok document-sizes: too long: $bad"
 
 # A path that a document names is there: a file, a folder, or a module without its ending.
@@ -143,6 +144,12 @@ case $out in *"libelf-dev; run: .ci/deps build"*) ;; *) bad="$bad $(echo "$out" 
 LACKS=libzstd dry_run PKG_CONFIG="$fake/pkg-config" all >"$fake/out" || bad="$bad without libzstd: $(tail -n 2 "$fake/out")"
 ! grep -q HAVE_ZSTD "$fake/out" || bad="$bad HAVE_ZSTD without libzstd"
 [ "$(grep -c -e --cflags -e --libs "$fake/pkg-config.log")" = 2 ] || bad="$bad asked $(wc -l <"$fake/pkg-config.log") times"
+printf '#!/bin/sh\ncase $1 in *libiberty*) echo ${1#*=} ;; *) exec %s "$@" ;; esac\n' "$CC" >"$fake/cc"
+chmod +x "$fake/cc"
+for lack in "PROTOC_C=/no/protoc protobuf-c-compiler;" "CC=$fake/cc libiberty-dev;" "CC=/no/cc gcc;"; do
+	out=$(dry_run "${lack% *}" all)
+	case $out in *": ${lack#* } run: .ci/deps build"*) ;; *) bad="$bad $lack $(echo "$out" | tail -n 2)" ;; esac
+done
 out=$(dry_run PKG_CONFIG=/no/pkg-config CC=/no/cc all)
 case $out in *"/no/pkg-config is not installed"*) ;; *) bad="$bad $(echo "$out" | tail -n 2)" ;; esac
 out=$(dry_run PKG_CONFIG=/no/pkg-config CC=/no/cc deps-check)
