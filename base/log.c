@@ -32,7 +32,21 @@ void log_live_line(bool stands)
 	atomic_store(&live_line, stands);
 }
 
-void log_print(enum log_level level, const char *format, ...)
+static bool is_in_log_folders(const char *file)
+{
+	const char *at = log_folders;
+
+	while (at && *at) {
+		size_t len = strcspn(at, ",");
+
+		if (len && !strncmp(file, at, len) && strchr(file + len, '/'))
+			return true;
+		at += len + (at[len] == ',');
+	}
+	return !log_folders;
+}
+
+void log_print_from(const char *file, enum log_level level, const char *format, ...)
 {
 	static const char clear[] = "\r\033[K", name[] = "perfwind: ";
 	int saved = errno;
@@ -41,7 +55,7 @@ void log_print(enum log_level level, const char *format, ...)
 	va_list ap;
 	int n;
 
-	if (level > log_level)
+	if (level > log_level || (level >= LOG_LEVEL_VERBOSE && !is_in_log_folders(file)))
 		return;
 	prefix = (size_t)snprintf(line, sizeof(line), "%s%s",
 				  atomic_exchange(&live_line, false) ? clear : "", name);
@@ -58,23 +72,10 @@ void log_print(enum log_level level, const char *format, ...)
 	errno = saved;
 }
 
-static bool is_in_log_folders(const char *file)
-{
-	const char *at = log_folders;
-
-	while (at && *at) {
-		size_t len = strcspn(at, ",");
-
-		if (len && !strncmp(file, at, len) && file[len] == '/')
-			return true;
-		at += len + (at[len] == ',');
-	}
-	return !log_folders;
-}
-
 int error_note(int r, const char *kind, const char *file, int line)
 {
-	if (r < 0 && is_in_log_folders(file))
-		log_debug("%s:%d: %s: %s", file, line, kind, strerror(-r));
+	if (r < 0)
+		log_print_from(file, LOG_LEVEL_DEBUG, "%s:%d: %s: %s", file, line, kind,
+			       strerror(-r));
 	return r;
 }

@@ -14,14 +14,16 @@ enum log_level {
 
 /* The one global of the program; set once by main before any thread starts. */
 extern enum log_level log_level;
-/* At debug level: failures in these folders only ("unwinder,session/loader"); NULL: in all.  Set by main like
- * log_level. */
+/* Lines of verbose and debug level: of these source folders only, by the beginning of their names
+ * ("unwind,session/loader"); NULL: of all.  Set by main like log_level. */
 extern const char *log_folders;
 
 /* Is there an unfinished line (progress) on the terminal of standard error?  A message then clears it first. */
 void log_live_line(bool stands);
-void log_print(enum log_level level, const char *format, ...) _printf_(2, 3);
+/* @file: the source file of the line, as of __FILE__. */
+void log_print_from(const char *file, enum log_level level, const char *format, ...) _printf_(3, 4);
 
+#define log_print(level, ...) log_print_from(__FILE__, (level), __VA_ARGS__)
 #define log_error(...) log_print(LOG_LEVEL_QUIET, __VA_ARGS__)
 #define log_info(...) log_print(LOG_LEVEL_NORMAL, __VA_ARGS__)
 #define log_verbose(...) log_print(LOG_LEVEL_VERBOSE, __VA_ARGS__)

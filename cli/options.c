@@ -19,7 +19,7 @@ struct parser {
 	void *to;
 	uint32_t verbose;
 	bool quiet;
-	const char *folders; /* of --verbose=FOLDER,... */
+	const char *folders; /* of -v */
 };
 
 /* Their offsets are in struct parser: see option_store(). */
@@ -28,8 +28,8 @@ const struct option_def options_common[] = {
 	[COMMON_VERBOSE] = {.name = "verbose",
 			    .letter = 'v',
 			    .type = OPTION_COUNT,
-			    .help = "print more; twice: debug\n"
-				    "(--verbose=FOLDER,...: of these source folders)",
+			    .help = "print more; twice: each failure with file and line\n"
+				    "(-v FOLDER,FOLDER, --verbose=FOLDER: of these source folders)",
 			    .offset = offsetof(struct parser, verbose)},
 	[COMMON_QUIET] = {.name = "quiet",
 			  .letter = 'q',
@@ -253,11 +253,53 @@ static int refuse_option_as_value(const struct parser *p, const struct option_de
 	return -EINVAL;
 }
 
+/* Is each name of the list the beginning of a source folder's name? */
+static bool are_folders(const char *list)
+{
+	for (size_t len;; list += len + 1) {
+		const char *folder = " " PERFWIND_FOLDERS;
+
+		len = strcspn(list, ",");
+		while (folder && strncmp(folder + 1, list, len))
+			folder = strchr(folder + 1, ' ');
+		if (!len || !folder)
+			return false;
+		if (!list[len])
+			return true;
+	}
+}
+
+/* Two folders or more may be the next word: no command and no file is called so.  A single one may be a command's name
+ * ("perf"), and needs --verbose=. */
+static int apply_verbose(struct parser *p, const char *folders)
+{
+	const char *next = p->at < p->argc ? p->argv[p->at] : "";
+
+	if (!folders && strchr(next, ',') && are_folders(next)) {
+		folders = next;
+		p->at++;
+	}
+	if (!folders) {
+		p->verbose++;
+		return 0;
+	}
+	if (!are_folders(folders)) {
+		log_error("%s: --verbose=%.64s: no source folder; there are: " PERFWIND_FOLDERS,
+			  p->options->command, folders);
+		return -EINVAL;
+	}
+	p->verbose = 2;
+	p->folders = folders;
+	return 0;
+}
+
 /* @value: what stood behind the name in the same word, or NULL. */
 static int option_apply(struct parser *p, const struct option_def *def, const char *value)
 {
 	if (def == &options_common[COMMON_HELP])
 		return option_help(p);
+	if (def == &options_common[COMMON_VERBOSE])
+		return apply_verbose(p, value);
 	if (!takes_value(def))
 		return value ? usage_error(p, "no value is taken by --", def->name, "")
 			     : option_store(p, def, NULL);
@@ -314,11 +356,6 @@ static int parse_arguments(struct parser *p, int *ret_n)
 		} else if (!strcmp(word, "--")) {
 			ended = true;
 		} else {
-			if (!strncmp(word, "--verbose=", 10) && word[10]) {
-				p->verbose = 2;
-				p->folders = word + 10;
-				continue;
-			}
 			r = word[1] == '-' ? parse_long(p, word + 2) : parse_short(p, word + 1);
 			if (r)
 				return r;

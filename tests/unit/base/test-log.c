@@ -106,24 +106,35 @@ static void test_note(void **state)
 	assert_string_equal(printed, "perfwind: a.c:12: fail: No space left on device\n");
 }
 
-/* Failures in some folders only: whole names, with the folders in them. */
+/* Failures and lines of some folders only, by the beginning of their names; messages for the user from all. */
 static void test_folders(void **state)
 {
-	static const char *const files[] = {"perf/a.c", "perfdata/b.c", "session/loader/c.c",
-					    "session/d.c", "base/e.c"};
+	static const char *const files[] = {"perf/a.c", "proc/b.c", "session/loader/c.c",
+					    "session/d.c", "unwinder/e.c"};
 	struct capture c;
 
 	(void)state;
 	log_level = LOG_LEVEL_DEBUG;
-	log_folders = "perf,session/loader,base";
+	log_folders = "perf,session/l,unwind";
 	capture_begin(&c, STDERR_FILENO);
-	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
 		(void)error_note(-EIO, "failed", files[i], 1);
+		log_print_from(files[i], LOG_LEVEL_VERBOSE, "of %s", files[i]);
+	}
+	log_verbose("of this file");
+	log_info("for the user");
+	log_folders = "tests/unit/base";
+	log_verbose("of this file, which is named");
 	printed = capture_end(&c);
 	log_folders = NULL;
 	assert_string_equal(printed, "perfwind: perf/a.c:1: failed: Input/output error\n"
+				     "perfwind: of perf/a.c\n"
 				     "perfwind: session/loader/c.c:1: failed: Input/output error\n"
-				     "perfwind: base/e.c:1: failed: Input/output error\n");
+				     "perfwind: of session/loader/c.c\n"
+				     "perfwind: unwinder/e.c:1: failed: Input/output error\n"
+				     "perfwind: of unwinder/e.c\n"
+				     "perfwind: for the user\n"
+				     "perfwind: of this file, which is named\n");
 }
 
 int main(void)

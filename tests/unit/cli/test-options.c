@@ -379,6 +379,40 @@ static void levels_of_the_log(void **state)
 	log_level = LOG_LEVEL_NORMAL;
 }
 
+/* -v with source folders: two in the next word, or any number by --verbose=.  Other words stay arguments. */
+static void folders_of_the_log(void **state)
+{
+	struct capture c;
+	struct values v;
+	char *text;
+	int n;
+
+	(void)state;
+	assert_int_equal(parse(&any, &v, WORDS(W("-v"), W("unwind,proc"), W("-f")), &n), 0);
+	assert_int_equal(log_level, LOG_LEVEL_DEBUG);
+	assert_string_equal(log_folders, "unwind,proc");
+	assert_int_equal(n, 0);
+	assert_true(v.flag);
+	assert_int_equal(parse(&any, &v, WORDS(W("--verbose=session/loader")), &n), 0);
+	assert_string_equal(log_folders, "session/loader");
+	assert_int_equal(parse(&any, &v, WORDS(W("-v"), W("perf")), &n), 0); /* a command */
+	assert_int_equal(log_level, LOG_LEVEL_VERBOSE);
+	assert_null(log_folders);
+	assert_int_equal(n, 1);
+	assert_int_equal(parse(&any, &v, WORDS(W("-v"), W("perf,none")), &n), 0);
+	assert_null(log_folders);
+	assert_int_equal(n, 1);
+
+	capture_begin(&c, STDERR_FILENO);
+	assert_int_equal(parse(&any, &v, WORDS(W("--verbose=proc,none")), &n), -EINVAL);
+	assert_int_equal(parse(&any, &v, WORDS(W("--verbose=")), &n), -EINVAL);
+	text = capture_end(&c);
+	assert_non_null(strstr(text, "--verbose=proc,none: no source folder; there are: base "));
+	assert_non_null(strstr(text, "--verbose=: no source folder"));
+	free(text);
+	log_level = LOG_LEVEL_NORMAL;
+}
+
 static void help_comes_from_the_table(void **state)
 {
 	char *text = NULL;
@@ -403,8 +437,9 @@ static void help_comes_from_the_table(void **state)
 		"  -x, --call V                a text so long that it does not fit into one line\n"
 		"                              and is broken at a blank, under its beginning\n"
 		"      --bare                  no value\n"
-		"  -v, --verbose               print more; twice: debug (--verbose=FOLDER,...: of\n"
-		"                              these source folders)\n"
+		"  -v, --verbose               print more; twice: each failure with file and line\n"
+		"                              (-v FOLDER,FOLDER, --verbose=FOLDER: of these\n"
+		"                              source folders)\n"
 		"  -q, --quiet                 print errors only\n"
 		"  -h, --help                  print this text\n");
 	free(text);
@@ -442,6 +477,7 @@ int main(void)
 		cmocka_unit_test(foreign_options),
 		cmocka_unit_test(values_that_may_be_left_out),
 		cmocka_unit_test(levels_of_the_log),
+		cmocka_unit_test(folders_of_the_log),
 		cmocka_unit_test(help_comes_from_the_table),
 		cmocka_unit_test(nearest_names),
 	};
