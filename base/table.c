@@ -220,15 +220,8 @@ static int string_table_append(struct string_table *t, const void *data, size_t 
 	char *copy;
 	int r;
 
-	if (t->n_entries == t->room) {
-		uint32_t room = t->room ? t->room * 2 : 64;
-		struct string_entry *more = reallocarray(t->entries, room, sizeof(*more));
-
-		if (!more)
-			return fail(-ENOMEM);
-		t->entries = more;
-		t->room = room;
-	}
+	if (t->n_entries == t->room && !array_grow(t->entries, t->room, 64))
+		return fail(-ENOMEM);
 	copy = malloc(len + 1);
 	if (!copy)
 		return fail(-ENOMEM);

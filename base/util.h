@@ -14,6 +14,37 @@
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
+/* Twice the room for an array, @first at first: array_grow(list->items, list->room, 8).  false: no memory, and nothing
+ * has changed. */
+#define array_grow(array, room, first)                                                    \
+	__extension__({                                                                   \
+		__typeof__(room) room_ = (room) ? (room)*2 : (first);                     \
+		__typeof__(array) more_ = reallocarray((array), room_, sizeof(*(array))); \
+                                                                                          \
+		if (more_) {                                                              \
+			(array) = more_;                                                  \
+			(room) = room_;                                                   \
+		}                                                                         \
+		more_ != NULL;                                                            \
+	})
+
+/* Bisection: of the indices @i below @n, how many are @before a place; @before holds for none behind one for which it does
+ * not hold: bisect(i, list->n, list->items[i].start <= address). */
+#define bisect(i, n, before)                                  \
+	__extension__({                                       \
+		size_t low_ = 0, high_ = (n);                 \
+                                                              \
+		while (low_ < high_) {                        \
+			size_t i = low_ + (high_ - low_) / 2; \
+                                                              \
+			if (before)                           \
+				low_ = i + 1;                 \
+			else                                  \
+				high_ = i;                    \
+		}                                             \
+		low_;                                         \
+	})
+
 /* Takes the value out of a local that has a cleanup attribute: the caller owns it from here. */
 #define take(var)                               \
 	__extension__({                         \

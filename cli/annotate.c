@@ -192,16 +192,8 @@ static int find_line(struct annotator *x, uint64_t address, const struct leaf *l
 
 static struct annotate_instruction *add_instruction(struct annotator *x, struct annotate_part *part)
 {
-	if (part->n == part->room) {
-		size_t room = part->room ? part->room * 2 : 64;
-		struct annotate_instruction *more =
-			reallocarray(part->instructions, room, sizeof(*more));
-
-		if (!more)
-			return NULL;
-		part->instructions = more;
-		part->room = room;
-	}
+	if (part->n == part->room && !array_grow(part->instructions, part->room, 64))
+		return NULL;
 	x->n_instructions++;
 	part->instructions[part->n] = (struct annotate_instruction){.address = 0};
 	return &part->instructions[part->n++];

@@ -22,30 +22,16 @@ static int fail_with(const char *what, int r)
 /* A new row. */
 static int add_row(struct stat_targets *t, const char *label)
 {
-	if (t->n_rows == t->rows_room) {
-		size_t room = t->rows_room ? t->rows_room * 2 : 16;
-		char(*more)[STAT_LABEL] = reallocarray(t->labels, room, sizeof(*more));
-
-		if (!more)
-			return fail_with("rows", fail(-ENOMEM));
-		t->labels = more;
-		t->rows_room = room;
-	}
+	if (t->n_rows == t->rows_room && !array_grow(t->labels, t->rows_room, 16))
+		return fail_with("rows", fail(-ENOMEM));
 	(void)snprintf(t->labels[t->n_rows++], sizeof(t->labels[0]), "%s", label);
 	return 0;
 }
 
 static int add(struct stat_targets *t, const struct counters_target *target)
 {
-	if (t->n == t->room) {
-		size_t room = t->room ? t->room * 2 : 16;
-		struct counters_target *more = reallocarray(t->list, room, sizeof(*more));
-
-		if (!more)
-			return fail_with("targets", fail(-ENOMEM));
-		t->list = more;
-		t->room = room;
-	}
+	if (t->n == t->room && !array_grow(t->list, t->room, 16))
+		return fail_with("targets", fail(-ENOMEM));
 	t->list[t->n++] = *target;
 	return 0;
 }

@@ -237,15 +237,9 @@ static int add_total(struct top_view *view, const struct fold *fold, const struc
 	if (r < 0)
 		return trace(r);
 	while (id > view->n_totals) {
-		if (view->n_totals == view->room_totals) {
-			size_t room = view->room_totals ? view->room_totals * 2 : 256;
-
-			total = reallocarray(view->totals, room, sizeof(*total));
-			if (!total)
-				return fail(-ENOMEM);
-			view->totals = total;
-			view->room_totals = room;
-		}
+		if (view->n_totals == view->room_totals &&
+		    !array_grow(view->totals, view->room_totals, 256))
+			return fail(-ENOMEM);
 		view->totals[view->n_totals++] = (struct top_total){0};
 	}
 	total = &view->totals[id - 1];

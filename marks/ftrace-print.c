@@ -368,15 +368,8 @@ static int keep_line(void *print, uint32_t tid, uint64_t time, const char *text,
 {
 	struct ftrace_print *p = print;
 
-	if (p->n_lines == p->room) {
-		size_t room = p->room ? p->room * 2 : 256;
-		struct line *more = reallocarray(p->lines, room, sizeof(*more));
-
-		if (!more)
-			return fail(-ENOMEM);
-		p->lines = more;
-		p->room = room;
-	}
+	if (p->n_lines == p->room && !array_grow(p->lines, p->room, 256))
+		return fail(-ENOMEM);
 	p->lines[p->n_lines] = (struct line){.time = time,
 					     .number = p->n_lines,
 					     .tid = tid,

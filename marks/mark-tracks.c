@@ -113,15 +113,8 @@ static int add_thread(struct mark_tracks *t, const struct mark *m, struct mark_t
 	t->first_free = i;
 	if (i == MARK_THREADS_MAX)
 		return 0;
-	if (i == t->threads_room) {
-		size_t room = i ? i * 2 : 64;
-		struct mark_thread *more = reallocarray(t->threads, room, sizeof(*more));
-
-		if (!more)
-			return fail(-ENOMEM);
-		t->threads = more;
-		t->threads_room = room;
-	}
+	if (i == t->threads_room && !array_grow(t->threads, t->threads_room, 64))
+		return fail(-ENOMEM);
 	r = table_put(&t->by_tid, (uint32_t)m->tid, i);
 	if (r < 0)
 		return fail(r);

@@ -169,15 +169,8 @@ static void sort_pending(struct merge_ring *mr)
 
 static int pending_push(struct merge_ring *mr, const struct pending *item)
 {
-	if (mr->count == mr->room) {
-		const size_t room = mr->room ? mr->room * 2 : 64;
-		struct pending *items = realloc(mr->items, room * sizeof(*items));
-
-		if (!items)
-			return fail(-ENOMEM);
-		mr->items = items;
-		mr->room = room;
-	}
+	if (mr->count == mr->room && !array_grow(mr->items, mr->room, 64))
+		return fail(-ENOMEM);
 	mr->items[mr->count++] = *item;
 	return 0;
 }

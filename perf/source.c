@@ -574,16 +574,9 @@ static int enable_task(const struct perf_source *source, const struct source_tas
 
 static int make_room(struct perf_source *source)
 {
-	size_t room = source->tasks_room ? 2 * source->tasks_room : 8;
-	struct source_task *more;
-
-	if (source->n_tasks < source->tasks_room)
-		return 0;
-	more = reallocarray(source->tasks, room, sizeof(*more));
-	if (!more)
+	if (source->n_tasks == source->tasks_room &&
+	    !array_grow(source->tasks, source->tasks_room, 8))
 		return fail(-ENOMEM);
-	source->tasks = more;
-	source->tasks_room = room;
 	return 0;
 }
 

@@ -40,15 +40,8 @@ static int add(struct walk *w, uint32_t pid)
 
 	if (table_get(&w->seen, pid, &v))
 		return 0;
-	if (w->n == w->room) {
-		size_t room = w->room ? w->room * 2 : 64;
-		uint32_t *more = reallocarray(w->pids, room, sizeof(*more));
-
-		if (!more)
-			return fail(-ENOMEM);
-		w->pids = more;
-		w->room = room;
-	}
+	if (w->n == w->room && !array_grow(w->pids, w->room, 64))
+		return fail(-ENOMEM);
 	r = table_put(&w->seen, pid, 1);
 	if (r < 0)
 		return trace(r);

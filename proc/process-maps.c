@@ -125,33 +125,16 @@ struct process_maps *process_maps_unref(struct process_maps *maps)
 /* Index of the first chunk with a mapping that ends behind @address. */
 static size_t chunk_at(const struct process_maps *maps, uint64_t address)
 {
-	size_t low = 0, high = maps->n_chunks;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct process_chunk *chunk = maps->chunks[middle];
-
-		if (chunk->maps[chunk->n - 1].end > address)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return low;
+	return bisect(i, maps->n_chunks,
+		      maps->chunks[i]->maps[maps->chunks[i]->n - 1].end <= address);
 }
 
 struct process_place process_maps_at(const struct process_maps *maps, uint64_t address)
 {
 	const size_t chunk = chunk_at(maps, address);
-	size_t low = 0, high = chunk < maps->n_chunks ? maps->chunks[chunk]->n : 0;
+	size_t low = bisect(i, chunk < maps->n_chunks ? maps->chunks[chunk]->n : 0,
+			    maps->chunks[chunk]->maps[i].end <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (maps->chunks[chunk]->maps[middle].end > address)
-			high = middle;
-		else
-			low = middle + 1;
-	}
 	return (struct process_place){chunk, low};
 }
 
@@ -550,19 +533,8 @@ struct process_log *process_log_free(struct process_log *log)
 
 static bool log_room(struct process_log *log)
 {
-	size_t room = log->room ? log->room * 2 : 16;
-	struct process_log_entry *more;
-
-	if (log->n < log->room)
-		return true;
-	if (log->n >= PROCESS_MAX_LOG)
-		return false;
-	more = reallocarray(log->entries, room, sizeof(*more));
-	if (!more)
-		return false;
-	log->entries = more;
-	log->room = room;
-	return true;
+	return log->n < log->room ||
+	       (log->n < PROCESS_MAX_LOG && array_grow(log->entries, log->room, 16));
 }
 
 void process_log_add(struct process *process, const struct process_map *map, bool exec)

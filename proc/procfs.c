@@ -66,15 +66,8 @@ static int list_numbers(const char *path, uint32_t **ret_list, size_t *ret_n)
 
 		if (parse_u64(entry->d_name, 10, UINT32_MAX, &v) < 0)
 			continue;
-		if (n == room) {
-			uint32_t *more;
-
-			room = room ? room * 2 : 64;
-			more = reallocarray(list, room, sizeof(*list));
-			if (!more)
-				return fail(-ENOMEM);
-			list = more;
-		}
+		if (n == room && !array_grow(list, room, 64))
+			return fail(-ENOMEM);
 		list[n++] = (uint32_t)v;
 	}
 	if (errno)

@@ -74,14 +74,8 @@ static int tree_add_node(struct diff_tree *t, struct fold *f, uint32_t up, uint3
 		return 0;
 	}
 	r = fold_limit(f, t->n + 1, TREE_NODES, "call paths");
-	if (r >= 0 && t->n == t->room) {
-		size_t room = t->room ? t->room * 2 : 1024;
-		struct diff_tree_node *more = reallocarray(t->nodes, room, sizeof(*more));
-
-		r = more ? 0 : fail(-ENOMEM);
-		t->nodes = more ? more : t->nodes;
-		t->room = more ? room : t->room;
-	}
+	if (r >= 0 && t->n == t->room && !array_grow(t->nodes, t->room, 1024))
+		r = fail(-ENOMEM);
 	if (r >= 0)
 		r = table_put(&t->children, key, t->n);
 	if (r < 0)
@@ -164,17 +158,7 @@ void diff_deinit(struct diff *d)
 
 static int make_room(struct diff *d)
 {
-	size_t room = d->room ? d->room * 2 : 256;
-	struct diff_row *more;
-
-	if (d->n < d->room)
-		return 0;
-	more = reallocarray(d->rows, room, sizeof(*more));
-	if (!more)
-		return fail(-ENOMEM);
-	d->rows = more;
-	d->room = room;
-	return 0;
+	return d->n < d->room || array_grow(d->rows, d->room, 256) ? 0 : fail(-ENOMEM);
 }
 
 static int get_row(struct diff *d, const char *name, const char *module, struct diff_row **ret_row)

@@ -144,15 +144,8 @@ static int add_symbol(struct fold *f, const char *name, uint32_t module, enum fo
 			    : fail(-E2BIG);
 	if (r < 0)
 		return trace(r);
-	if (f->n_symbols == f->symbols_room) {
-		uint32_t room = f->symbols_room ? f->symbols_room * 2 : 256;
-		struct fold_symbol *more = reallocarray(f->symbols, room, sizeof(*more));
-
-		if (!more)
-			return fail(-ENOMEM);
-		f->symbols = more;
-		f->symbols_room = room;
-	}
+	if (f->n_symbols == f->symbols_room && !array_grow(f->symbols, f->symbols_room, 256))
+		return fail(-ENOMEM);
 	r = hash_index_add(&f->symbol_index, hash, hash_of_symbol, f);
 	if (r < 0)
 		return trace(r);
@@ -527,15 +520,8 @@ static int add_to_group(struct fold *f, struct hash_index *index, const struct f
 	r = fold_hold(f, sizeof(*new) + INDEX_BYTES, "different stacks of threads");
 	if (r < 0)
 		return trace(r);
-	if (f->n_groups == f->groups_room) {
-		size_t room = f->groups_room ? f->groups_room * 2 : 1024;
-		struct fold_group *more = reallocarray(f->groups, room, sizeof(*more));
-
-		if (!more)
-			return fail(-ENOMEM);
-		f->groups = more;
-		f->groups_room = room;
-	}
+	if (f->n_groups == f->groups_room && !array_grow(f->groups, f->groups_room, 1024))
+		return fail(-ENOMEM);
 	r = hash_index_add(index, hash, hash_of_group, f);
 	if (r < 0)
 		return trace(r);

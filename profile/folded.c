@@ -346,15 +346,8 @@ static int enter(void *arg, const struct walk_call *call)
 {
 	struct folded *f = arg;
 
-	if (f->n_starts == f->room_starts) {
-		size_t room = f->room_starts ? f->room_starts * 2 : 256;
-		size_t *more = reallocarray(f->starts, room, sizeof(*more));
-
-		if (!more)
-			return fail(-ENOMEM);
-		f->starts = more;
-		f->room_starts = room;
-	}
+	if (f->n_starts == f->room_starts && !array_grow(f->starts, f->room_starts, 256))
+		return fail(-ENOMEM);
 	f->starts[f->n_starts++] = f->line.len;
 	buffer_append(&f->line, ";", 1);
 	buffer_append(&f->line, f->texts.data + f->text_at[call->symbol],

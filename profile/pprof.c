@@ -160,15 +160,8 @@ static int new_function(struct pprof *p, const struct pprof_function *f)
 	size_t n = p->function_index.n_used;
 	int r = fold_hold(&p->fold, sizeof(*f) + 11 /* of the index, at most */, "functions");
 
-	if (r >= 0 && n == p->functions_room) {
-		size_t room = n ? n * 2 : 256;
-		struct pprof_function *more = reallocarray(p->functions, room, sizeof(*more));
-
-		if (!more)
-			return fail(-ENOMEM);
-		p->functions = more;
-		p->functions_room = room;
-	}
+	if (r >= 0 && n == p->functions_room && !array_grow(p->functions, p->functions_room, 256))
+		return fail(-ENOMEM);
 	if (r >= 0)
 		r = hash_index_add(&p->function_index, hash_function(p, f), hash_of_function, p);
 	if (r < 0)

@@ -623,16 +623,9 @@ static const struct reader_symbol *find_symbol(const struct reader *r, uint32_t 
 {
 	const struct reader_symbol key = {
 		.module = module, .address = address, .order = UINT32_MAX};
-	size_t low = 0, high = r->n_symbols;
+	/* The first one behind the key. */
+	size_t low = bisect(i, r->n_symbols, compare_symbols(&r->symbols[i], &key) <= 0);
 
-	while (low < high) { /* the first one behind the key */
-		size_t middle = low + (high - low) / 2;
-
-		if (compare_symbols(&r->symbols[middle], &key) <= 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	if (!low || r->symbols[low - 1].module != module || r->symbols[low - 1].address != address)
 		return NULL;
 	return &r->symbols[low - 1];

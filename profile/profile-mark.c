@@ -242,16 +242,10 @@ const struct profile_section *profile_section_at(const struct profile *p, uint32
 						 uint64_t time)
 {
 	const struct profile_track *t = &p->tracks[track];
-	uint32_t low = 0, high = t->n_sections, at;
+	/* The first that begins later. */
+	uint32_t at, low = (uint32_t)bisect(i, t->n_sections,
+					    p->sections[t->first_section + i].begin <= time);
 
-	while (low < high) { /* the first that begins later */
-		uint32_t middle = low + (high - low) / 2;
-
-		if (p->sections[t->first_section + middle].begin <= time)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	if (!low)
 		return NULL;
 	for (at = t->first_section + low - 1; at != UINT32_MAX; at = p->sections[at].up)
@@ -313,16 +307,9 @@ static bool is_inside(const struct interval *list, size_t n, uint32_t pid, uint3
 		      uint64_t time)
 {
 	const struct interval wanted = {.begin = time, .pid = pid, .tid = tid};
-	size_t low = 0, high = n;
+	/* The first one behind. */
+	size_t low = bisect(i, n, compare_intervals(&list[i], &wanted) <= 0);
 
-	while (low < high) { /* the first one behind */
-		size_t middle = low + (high - low) / 2;
-
-		if (compare_intervals(&list[middle], &wanted) <= 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low && list[low - 1].pid == pid && list[low - 1].tid == tid &&
 	       time < list[low - 1].end;
 }

@@ -17,23 +17,7 @@
 #include "profile/trace-stats.h"
 
 /* Room for one more behind the @n that are in @p: 0 or -ENOMEM. */
-#define ROOM_FOR_ONE(p, n, room)                                                   \
-	__extension__({                                                            \
-		int r_ = 0;                                                        \
-                                                                                   \
-		if ((n) == (room)) {                                               \
-			size_t more_ = (room) ? (room)*2 : 64;                     \
-			__typeof__(p) p_ = reallocarray((p), more_, sizeof(*(p))); \
-                                                                                   \
-			if (p_) {                                                  \
-				(p) = p_;                                          \
-				(room) = more_;                                    \
-			} else {                                                   \
-				r_ = fail(-ENOMEM);                                \
-			}                                                          \
-		}                                                                  \
-		r_;                                                                \
-	})
+#define ROOM_FOR_ONE(p, n, room) ((n) == (room) && !array_grow(p, room, 64) ? fail(-ENOMEM) : 0)
 
 enum { /* clock ids of the format: profile-finish.c */
        CLOCK_ID_BOOTTIME = 6,

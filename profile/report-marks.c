@@ -284,17 +284,9 @@ static int section_samples(const struct marks_report *m, const struct profile_se
 {
 	const struct profile *p = m->p;
 	const struct profile_track *track = &p->tracks[section->track];
-	size_t low = 0, high = p->n_samples, n = 0, end;
+	size_t low = bisect(i, p->n_samples, p->samples[i].time < section->begin), n = 0, end;
 	struct stack_weight *list;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (p->samples[middle].time < section->begin)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	for (end = low; end < p->n_samples && p->samples[end].time < section->end; end++)
 		;
 	list = malloc((end - low + 1) * sizeof(*list));

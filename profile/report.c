@@ -577,15 +577,8 @@ static void print_node(struct walk *w, uint32_t node, uint32_t indent, bool bran
 
 static int push(struct walk *w, uint32_t node, uint32_t indent, uint32_t depth)
 {
-	if (w->n == w->room) {
-		size_t room = w->room ? w->room * 2 : 256;
-		struct level *more = reallocarray(w->stack, room, sizeof(*more));
-
-		if (!more)
-			return fail(-ENOMEM);
-		w->stack = more;
-		w->room = room;
-	}
+	if (w->n == w->room && !array_grow(w->stack, w->room, 256))
+		return fail(-ENOMEM);
 	w->stack[w->n++] = (struct level){node, indent, depth};
 	return 0;
 }

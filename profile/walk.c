@@ -210,15 +210,8 @@ static void sort_items(uint64_t *items, size_t n, uint64_t seed)
 /* The items from @from on are a level. */
 static int push_level(struct walk *w, size_t from)
 {
-	if (w->n_levels == w->room_levels) {
-		size_t room = w->room_levels ? w->room_levels * 2 : 256;
-		struct walk_level *more = reallocarray(w->levels, room, sizeof(*more));
-
-		if (!more)
-			return fail(-ENOMEM);
-		w->levels = more;
-		w->room_levels = room;
-	}
+	if (w->n_levels == w->room_levels && !array_grow(w->levels, w->room_levels, 256))
+		return fail(-ENOMEM);
 	sort_items(w->items + from, w->n_items - from, w->fold->seed);
 	w->levels[w->n_levels++] = (struct walk_level){from, w->n_items};
 	w->visited += w->n_items - from;

@@ -207,15 +207,8 @@ static int slice_ended(void *arg, const struct mark_function_slice *slice)
 	}
 	if (m->n_slices == SLICES_MAX || look_up(m, &w, false, name) == NAMED)
 		return write_slice(m, &w, name);
-	if (m->n_slices == m->room) {
-		size_t room = m->room ? m->room * 2 : 256;
-		struct waiting_slice *more = reallocarray(m->slices, room, sizeof(*more));
-
-		if (!more)
-			return fail(-ENOMEM);
-		m->slices = more;
-		m->room = room;
-	}
+	if (m->n_slices == m->room && !array_grow(m->slices, m->room, 256))
+		return fail(-ENOMEM);
 	m->slices[m->n_slices++] = w;
 	p->refs++;
 	return 0;
@@ -369,15 +362,9 @@ void session_marks_exited(void *session, uint32_t pid, uint32_t tid, uint64_t ti
 	m->print.missed |= m->print.n_exits == EXITS_MAX;
 	if (m->print.missed)
 		return; /* its slices end with the recording */
-	if (m->print.n_exits == m->print.room) {
-		size_t room = m->print.room ? m->print.room * 2 : 64;
-		struct thread_exit *more = reallocarray(m->print.exits, room, sizeof(*more));
-
-		m->print.missed |= !more;
-		if (!more)
-			return;
-		m->print.exits = more;
-		m->print.room = room;
+	if (m->print.n_exits == m->print.room && !array_grow(m->print.exits, m->print.room, 64)) {
+		m->print.missed = true;
+		return;
 	}
 	m->print.exits[m->print.n_exits++] = (struct thread_exit){pid, tid, time};
 }

@@ -414,15 +414,8 @@ int session_unreadable(struct session *s, struct uw_module *module)
 	if (!retry) {
 		if (s->n_retries == MAX_RETRIED)
 			return 0;
-		if (s->n_retries == s->retries_room) {
-			size_t room = s->retries_room ? s->retries_room * 2 : 16;
-			struct session_retry *more = reallocarray(s->retries, room, sizeof(*more));
-
-			if (!more)
-				return fail(-ENOMEM);
-			s->retries = more;
-			s->retries_room = room;
-		}
+		if (s->n_retries == s->retries_room && !array_grow(s->retries, s->retries_room, 16))
+			return fail(-ENOMEM);
 		retry = &s->retries[s->n_retries++];
 		*retry = (struct session_retry){.module = uw_module_ref(module)};
 	}

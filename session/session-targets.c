@@ -504,15 +504,8 @@ static int opened(struct session *s, uint32_t pid)
 
 	if (!process_get(s->processes, pid))
 		return fail(-ENOMEM);
-	if (own->n_scan == own->scan_room) {
-		size_t room = own->scan_room ? 2 * own->scan_room : 64;
-		uint32_t *more = reallocarray(own->scan, room, sizeof(*more));
-
-		if (!more)
-			return fail(-ENOMEM);
-		own->scan = more;
-		own->scan_room = room;
-	}
+	if (own->n_scan == own->scan_room && !array_grow(own->scan, own->scan_room, 64))
+		return fail(-ENOMEM);
 	own->scan[own->n_scan++] = pid;
 	own->n_processes++;
 	return 0;

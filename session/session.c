@@ -74,15 +74,8 @@ int session_flush(struct session *s, void (*flushed)(void *arg), void *arg)
 	struct session_flushes *list = &s->flushes;
 	struct session_flush *flush;
 
-	if (list->n == list->room) {
-		size_t room = list->room ? list->room * 2 : 8;
-		struct session_flush *more = reallocarray(list->items, room, sizeof(*more));
-
-		if (!more)
-			return fail(-ENOMEM);
-		list->items = more;
-		list->room = room;
-	}
+	if (list->n == list->room && !array_grow(list->items, list->room, 8))
+		return fail(-ENOMEM);
 	flush = &list->items[list->n++];
 	*flush = (struct session_flush){
 		.flushed = flushed,

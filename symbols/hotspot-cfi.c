@@ -208,14 +208,8 @@ static bool begin_fde(struct vm_cfi *cfi, const struct vm_code *code, bool inter
 	size_t at = cfi->frames.len;
 	int64_t begin = (int64_t)(code->start - (cfi->base + at + 8));
 
-	if (cfi->n_fdes == cfi->room) {
-		size_t room = cfi->room ? cfi->room * 2 : 1024;
-		struct vm_fde *more = reallocarray(cfi->fdes, room, sizeof(*more));
-
-		cfi->bad |= !more || room > FDES_MAX;
-		cfi->fdes = more ? more : cfi->fdes;
-		cfi->room = more ? room : cfi->room;
-	}
+	if (cfi->n_fdes == cfi->room)
+		cfi->bad |= !array_grow(cfi->fdes, cfi->room, 1024) || cfi->room > FDES_MAX;
 	if (cfi->bad || code->end <= code->start || code->end - code->start > INT32_MAX ||
 	    begin > INT32_MAX || begin < INT32_MIN)
 		return false;

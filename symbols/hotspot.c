@@ -752,16 +752,9 @@ static void keep_blob(struct reading *rd, uint64_t blob, const struct vm_code *c
 {
 	struct hotspot *vm = rd->vm;
 
-	if (vm->n_blobs == vm->blobs_room) {
-		size_t room = vm->blobs_room ? vm->blobs_room * 2 : 1024;
-		struct vm_blob *more = reallocarray(vm->blobs, room, sizeof(*more));
-
-		if (!more) {
-			rd->error = fail(-ENOMEM);
-			return;
-		}
-		vm->blobs = more;
-		vm->blobs_room = room;
+	if (vm->n_blobs == vm->blobs_room && !array_grow(vm->blobs, vm->blobs_room, 1024)) {
+		rd->error = fail(-ENOMEM);
+		return;
 	}
 	vm->blobs[vm->n_blobs++] = (struct vm_blob){c->start, c->end, blob};
 }
@@ -950,16 +943,8 @@ void hotspot_code_deinit(struct hotspot_code *code)
 
 static const struct vm_blob *blob_at(const struct hotspot *vm, uint64_t address)
 {
-	size_t low = 0, high = vm->n_blobs;
+	size_t low = bisect(i, vm->n_blobs, vm->blobs[i].start <= address);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (vm->blobs[mid].start <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	return low && address < vm->blobs[low - 1].end ? &vm->blobs[low - 1] : NULL;
 }
 

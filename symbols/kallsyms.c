@@ -723,16 +723,8 @@ static struct symbol *symbol_below(const struct uw_kallsyms *ks, uint64_t addres
 				   const struct uw_kallsyms **ret_in)
 {
 	const struct uw_kallsyms *in = ks->copy ? kallsyms_copy_part(ks->copy, address) : ks;
-	size_t low = 0, high = in ? in->n : 0;
+	size_t low = bisect(i, in ? in->n : 0, kallsyms_symbols(in)[i].start <= address);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (kallsyms_symbols(in)[mid].start <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	*ret_in = in;
 	return low ? &kallsyms_symbols(in)[low - 1] : NULL;
 }
@@ -762,17 +754,7 @@ bool uw_kallsyms_spans(const struct uw_kallsyms *ks, uint64_t address)
 /* The number of extras that begin at or below. */
 static size_t extras_below(const struct uw_kallsyms *ks, uint64_t address)
 {
-	size_t low = 0, high = ks->n_extras;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (ks->extras[mid].start <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return bisect(i, ks->n_extras, ks->extras[i].start <= address);
 }
 
 const char *uw_kallsyms_name(const struct uw_kallsyms *ks, uint64_t address, uint64_t *ret_start)
@@ -804,15 +786,8 @@ static void remove_extras(struct uw_kallsyms *ks, size_t from, size_t to)
 
 static int insert_extra(struct uw_kallsyms *ks, size_t at, struct extra extra)
 {
-	if (ks->n_extras == ks->room) {
-		size_t room = ks->room ? ks->room * 2 : 64;
-		struct extra *more = reallocarray(ks->extras, room, sizeof(*more));
-
-		if (!more)
-			return fail(-ENOMEM);
-		ks->extras = more;
-		ks->room = room;
-	}
+	if (ks->n_extras == ks->room && !array_grow(ks->extras, ks->room, 64))
+		return fail(-ENOMEM);
 	memmove(ks->extras + at + 1, ks->extras + at, (ks->n_extras - at) * sizeof(*ks->extras));
 	ks->extras[at] = extra;
 	ks->n_extras++;

@@ -70,18 +70,9 @@ static bool add_unit_range(struct uw_cu_index *index, uint64_t low, uint64_t hig
 {
 	if (low >= high || !low) /* address 0: code that the linker threw away */
 		return true;
-	if (index->n == index->room) {
-		size_t room = index->room ? index->room * 2 : 256;
-		struct uw_cu_range *more;
-
-		if (room > UNIT_RANGES_MAX)
-			return false;
-		more = reallocarray(index->ranges, room, sizeof(*more));
-		if (!more)
-			return false;
-		index->ranges = more;
-		index->room = room;
-	}
+	if (index->n == index->room &&
+	    (index->room * 2 > UNIT_RANGES_MAX || !array_grow(index->ranges, index->room, 256)))
+		return false;
 	index->ranges[index->n++] = (struct uw_cu_range){low, high, die};
 	return true;
 }
@@ -134,18 +125,11 @@ static void build_units(struct uw_cu_index *index, Dwarf *dwarf)
 static bool uw_cu_index_find(struct uw_cu_index *index, Dwarf *dwarf, uint64_t address,
 			     Dwarf_Die *ret_cu)
 {
-	size_t low = 0, high;
+	size_t low;
 
 	if (!index->built)
 		build_units(index, dwarf);
-	for (high = index->n; low < high;) {
-		size_t mid = low + (high - low) / 2;
-
-		if (index->ranges[mid].low <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	low = bisect(i, index->n, index->ranges[i].low <= address);
 	return low && address < index->ranges[low - 1].high &&
 	       dwarf_offdie(dwarf, index->ranges[low - 1].die, ret_cu);
 }
@@ -274,17 +258,9 @@ static bool add_range(struct uw_unit_calls *unit, uint64_t low, uint64_t high, D
 {
 	if (low >= high || !low) /* address 0: code that the linker threw away */
 		return true;
-	if (unit->n == unit->room) {
-		size_t room = unit->room ? unit->room * 2 : 256;
-		struct range *more = reallocarray(unit->ranges, room, sizeof(*more));
-
-		if (!more || room > RANGES_MAX) {
-			unit->ranges = more ? more : unit->ranges;
-			return false;
-		}
-		unit->ranges = more;
-		unit->room = room;
-	}
+	if (unit->n == unit->room &&
+	    (unit->room * 2 > RANGES_MAX || !array_grow(unit->ranges, unit->room, 256)))
+		return false;
 	unit->ranges[unit->n] = (struct range){low, high, die, (uint32_t)unit->n};
 	unit->n++;
 	return true;
@@ -373,17 +349,9 @@ static void flatten(struct uw_calls *calls, struct uw_unit_calls *unit, Dwarf_Di
 static size_t look_up(const struct uw_unit_calls *unit, Dwarf *dwarf, uint64_t address,
 		      Dwarf_Die *ret_dies)
 {
-	size_t low = 0, high = unit->n, n = 0;
+	size_t low = bisect(i, unit->n, unit->ranges[i].low <= address), n = 0;
 	Dwarf_Off inner_first[UW_CALLS_MAX];
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (unit->ranges[mid].low <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	for (uint32_t i = low ? (uint32_t)low - 1 : NO_PARENT; i != NO_PARENT && n < UW_CALLS_MAX;
 	     i = unit->ranges[i].order)
 		if (address < unit->ranges[i].high)
@@ -444,20 +412,14 @@ static bool calls_span(struct uw_calls *calls, Dwarf_Die *cu, uint64_t address,
 	bool new;
 	struct uw_unit_calls *unit = unit_of(calls, dwarf_dieoffset(cu), &new);
 	struct uw_span span = {.high = UINT64_MAX};
-	size_t low = 0, high;
+	size_t low;
 
 	if (unit && !unit->flat)
 		flatten(calls, unit, cu);
 	if (!unit || unit->failed)
 		return false;
-	for (high = unit->n; low < high;) { /* the first that begins beyond the address */
-		size_t mid = low + (high - low) / 2;
-
-		if (unit->ranges[mid].low <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	/* The first beyond the address. */
+	low = bisect(i, unit->n, unit->ranges[i].low <= address);
 	if (low < unit->n)
 		span.high = unit->ranges[low].low;
 	if (low)

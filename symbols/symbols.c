@@ -184,16 +184,9 @@ static void line_of(const struct jit_index *index, const struct jit_code *code, 
 		    struct uw_symbol *symbol)
 {
 	const struct jit_line *lines = index->lines + code->lines;
-	size_t low = 0, high = code->n_lines;
+	/* The first line behind the address. */
+	size_t low = bisect(i, code->n_lines, lines[i].at <= address - code->start);
 
-	while (low < high) { /* the first line behind the address */
-		size_t mid = low + (high - low) / 2;
-
-		if (lines[mid].at <= address - code->start)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	if (!low)
 		return;
 	symbol->line = lines[low - 1].line;
@@ -218,16 +211,9 @@ static bool jit_index_find(const struct jit_index *index, uint64_t address, uint
 			   struct uw_symbol *ret_symbol)
 {
 	const struct jit_code *best = NULL;
-	size_t low = 0, high = index->n;
+	/* The first code behind the address. */
+	size_t low = bisect(i, index->n, index->codes[i].start <= address);
 
-	while (low < high) { /* the first code behind the address */
-		size_t mid = low + (high - low) / 2;
-
-		if (index->codes[mid].start <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	for (size_t i = low; i > 0 && low - i < STEPS_MAX && index->reach[i - 1] > address; i--) {
 		const struct jit_code *code = &index->codes[i - 1];
 
@@ -246,16 +232,9 @@ static bool jit_index_find(const struct jit_index *index, uint64_t address, uint
 static void find_changes(const struct jit_index *index, uint64_t time, uint64_t *ret_since,
 			 uint64_t *ret_until)
 {
-	size_t low = 0, high = index->n_changes;
+	/* The first change behind the time. */
+	size_t low = bisect(i, index->n_changes, index->changes[i] <= time);
 
-	while (low < high) { /* the first change behind the time */
-		size_t mid = low + (high - low) / 2;
-
-		if (index->changes[mid] <= time)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	*ret_since = low ? index->changes[low - 1] : 0;
 	*ret_until = low < index->n_changes ? index->changes[low] : UINT64_MAX;
 }
@@ -678,15 +657,8 @@ int uw_symbols_add_kind(struct uw_symbols_builder *b, uint64_t start, uint64_t s
 	    b->n >= UW_SYMBOLS_MAX || b->pool_len + len >= UW_SYMBOL_POOL_MAX ||
 	    !executable(b->layout, start))
 		return 0;
-	if (b->n == b->room) {
-		size_t room = b->room ? b->room * 2 : 1024;
-		struct uw_symbol_entry *more = reallocarray(b->entries, room, sizeof(*more));
-
-		if (!more)
-			return fail(-ENOMEM);
-		b->entries = more;
-		b->room = room;
-	}
+	if (b->n == b->room && !array_grow(b->entries, b->room, 1024))
+		return fail(-ENOMEM);
 	r = pool_add_name(b, name, len, kind);
 	if (r < 0)
 		return trace(r);

@@ -142,15 +142,8 @@ int intern_mapping(struct intern *in, const char *path, const void *build_id, si
 		return 0;
 	}
 	m.next = (uint32_t)first;
-	if (in->n_mappings == in->room_mappings) {
-		size_t room = in->room_mappings ? in->room_mappings * 2 : 64;
-		struct intern_mapping *more = reallocarray(in->mappings, room, sizeof(*more));
-
-		if (!more)
-			return fail(-ENOMEM);
-		in->mappings = more;
-		in->room_mappings = room;
-	}
+	if (in->n_mappings == in->room_mappings && !array_grow(in->mappings, in->room_mappings, 64))
+		return fail(-ENOMEM);
 	r = table_put(&in->mapping_of_hash, mapping_hash(&m), in->n_mappings + 1);
 	if (r < 0)
 		return trace(r);

@@ -268,16 +268,8 @@ static int entry_compare(const void *a, const void *b)
 static int index_add(struct cfi_index *index, size_t *room, const struct cfi_fde *fde,
 		     uint32_t offset)
 {
-	if (index->n_entries == *room) {
-		size_t more = *room ? *room * 2 : 256;
-		struct cfi_index_entry *entries =
-			reallocarray(index->entries, more, sizeof(*entries));
-
-		if (!entries)
-			return fail(-ENOMEM);
-		index->entries = entries;
-		*room = more;
-	}
+	if (index->n_entries == *room && !array_grow(index->entries, *room, 256))
+		return fail(-ENOMEM);
 	index->entries[index->n_entries++] = (struct cfi_index_entry){fde->begin, fde->end, offset};
 	return 0;
 }
@@ -320,16 +312,8 @@ void cfi_index_deinit(struct cfi_index *index)
 
 enum cfi_result cfi_index_find(const struct cfi_index *index, uint64_t vaddr, uint32_t *ret_offset)
 {
-	size_t low = 0, high = index->n_entries;
+	size_t low = bisect(i, index->n_entries, index->entries[i].begin <= vaddr);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (index->entries[mid].begin <= vaddr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	if (!low || vaddr >= index->entries[low - 1].end)
 		return CFI_NONE;
 	*ret_offset = index->entries[low - 1].offset;

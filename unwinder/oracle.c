@@ -17,17 +17,7 @@ void uw_regions_deinit(struct uw_regions *regions)
 /* The number of regions that start at or below @address. */
 static size_t uw_regions_below(const struct uw_regions *regions, uint64_t address)
 {
-	size_t low = 0, high = regions->n;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (regions->list[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return bisect(i, regions->n, regions->list[i].start <= address);
 }
 
 int uw_regions_add(struct uw_regions *regions, uint64_t start, const void *data, size_t size)
@@ -38,15 +28,8 @@ int uw_regions_add(struct uw_regions *regions, uint64_t start, const void *data,
 		return fail(-EINVAL);
 	if (at && regions->list[at - 1].start == start)
 		return 0;
-	if (regions->n == regions->room) {
-		size_t room = regions->room ? regions->room * 2 : 16;
-		struct uw_region *more = reallocarray(regions->list, room, sizeof(*more));
-
-		if (!more)
-			return fail(-ENOMEM);
-		regions->list = more;
-		regions->room = room;
-	}
+	if (regions->n == regions->room && !array_grow(regions->list, regions->room, 16))
+		return fail(-ENOMEM);
 	memmove(regions->list + at + 1, regions->list + at,
 		(regions->n - at) * sizeof(*regions->list));
 	regions->list[at] = (struct uw_region){start, data, size};

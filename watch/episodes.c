@@ -153,16 +153,9 @@ static void add_episode(void *arg, int folder, const char *name)
 
 	if (l->error || l->n == EPISODES || !is_name(name) || !read_info(folder, name, &info))
 		return;
-	if (l->n == l->room) {
-		size_t room = l->room ? l->room * 2 : 16;
-		struct episode_info *more = reallocarray(l->list, room, sizeof(*more));
-
-		if (!more) {
-			l->error = fail(-ENOMEM);
-			return;
-		}
-		l->list = more;
-		l->room = room;
+	if (l->n == l->room && !array_grow(l->list, l->room, 16)) {
+		l->error = fail(-ENOMEM);
+		return;
 	}
 	fd = open_episode(folder, name);
 	if (fd >= 0)

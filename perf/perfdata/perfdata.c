@@ -200,15 +200,8 @@ static int wait(struct perfdata *pd, const struct waiting *w)
 		pd->n -= pd->first;
 		pd->first = pd->n_ready = 0;
 	}
-	if (pd->n == pd->room) {
-		size_t room = pd->room ? pd->room * 2 : 1024;
-		struct waiting *list = reallocarray(pd->list, room, sizeof(*list));
-
-		if (!list)
-			return fail(-ENOMEM);
-		pd->list = list;
-		pd->room = room;
-	}
+	if (pd->n == pd->room && !array_grow(pd->list, pd->room, 1024))
+		return fail(-ENOMEM);
 	pd->list[pd->n++] = *w;
 	pd->newest = max_u64(pd->newest, w->time);
 	return 0;

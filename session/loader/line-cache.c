@@ -171,16 +171,9 @@ static int lines_of(const struct line_file *f, const struct file_span *s,
 
 int line_file_find(const struct line_file *f, uint64_t vaddr, struct load_line ret_lines[64])
 {
-	size_t low = 0, high = f->n_spans;
+	/* The first that begins beyond the address. */
+	size_t low = bisect(i, f->n_spans, f->spans[i].low <= vaddr);
 
-	while (low < high) { /* the first that begins beyond the address */
-		size_t mid = low + (high - low) / 2;
-
-		if (f->spans[mid].low <= vaddr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	if (!low || vaddr >= f->spans[low - 1].high)
 		return -1;
 	return lines_of(f, &f->spans[low - 1], ret_lines);

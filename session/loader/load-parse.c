@@ -19,17 +19,7 @@ struct found_lines {
 static bool make_room(struct found_lines *f)
 {
 	struct load_answer *a = f->answer;
-	size_t room = f->room ? f->room * 2 : LOAD_LINES_MAX;
-	struct load_line *more;
-
-	if (a->n_lines < f->room)
-		return true;
-	more = reallocarray(a->lines, room, sizeof(*more));
-	if (!more)
-		return false;
-	a->lines = more;
-	f->room = room;
-	return true;
+	return a->n_lines < f->room || array_grow(a->lines, f->room, LOAD_LINES_MAX);
 }
 
 static void add_line(void *arg, const struct uw_line *line)

@@ -60,15 +60,8 @@ static int work_push(struct work_list *list, const struct load_work *work)
 {
 	if (list->first == list->n)
 		list->first = list->n = 0;
-	if (list->n == list->room) {
-		size_t room = list->room ? list->room * 2 : 64;
-		struct load_work *more = reallocarray(list->items, room, sizeof(*more));
-
-		if (!more)
-			return fail(-ENOMEM);
-		list->items = more;
-		list->room = room;
-	}
+	if (list->n == list->room && !array_grow(list->items, list->room, 64))
+		return fail(-ENOMEM);
 	list->items[list->n++] = *work;
 	return 0;
 }

@@ -55,15 +55,8 @@ bool emit_module_names_to_come(const struct emit_module *m)
 
 int late_list_push(struct late_list *list, uint64_t vaddr)
 {
-	if (list->n == list->room) {
-		size_t room = list->room ? list->room * 2 : 32;
-		uint64_t *more = reallocarray(list->vaddrs, room, sizeof(*more));
-
-		if (!more)
-			return fail(-ENOMEM);
-		list->vaddrs = more;
-		list->room = room;
-	}
+	if (list->n == list->room && !array_grow(list->vaddrs, list->room, 32))
+		return fail(-ENOMEM);
 	list->vaddrs[list->n++] = vaddr;
 	return 0;
 }

@@ -160,15 +160,8 @@ static int module_of(struct emit *em, struct uw_module *module, const struct sam
 		*ret = em->modules[v - 1];
 		return 0;
 	}
-	if (em->n_modules == em->modules_room) {
-		size_t room = em->modules_room ? em->modules_room * 2 : 64;
-		struct emit_module **more = reallocarray(em->modules, room, sizeof(*more));
-
-		if (!more)
-			return fail(-ENOMEM);
-		em->modules = more;
-		em->modules_room = room;
-	}
+	if (em->n_modules == em->modules_room && !array_grow(em->modules, em->modules_room, 64))
+		return fail(-ENOMEM);
 	m = emit_module_new(module, info);
 	if (!m)
 		return fail(-ENOMEM);

@@ -165,15 +165,10 @@ int jit_epochs_note(struct jit_epochs *epochs, uint64_t key)
 	if (time == UINT64_MAX || time <= epochs->known)
 		return 0;
 	if (epochs->n_unsure == epochs->unsure_room) {
-		size_t room = epochs->unsure_room ? epochs->unsure_room * 2 : 256;
-		uint64_t *more = room <= UNSURE_MAX
-					 ? reallocarray(epochs->unsure, room, sizeof(*more))
-					 : NULL;
-
-		if (!more)
-			return room > UNSURE_MAX ? 0 : fail(-ENOMEM);
-		epochs->unsure = more;
-		epochs->unsure_room = room;
+		if (epochs->unsure_room * 2 > UNSURE_MAX)
+			return 0;
+		if (!array_grow(epochs->unsure, epochs->unsure_room, 256))
+			return fail(-ENOMEM);
 	}
 	epochs->unsure[epochs->n_unsure++] = key & ~WRITER_GUESSED;
 	return 0;

@@ -102,15 +102,8 @@ static int control_push(struct reader *rd, const struct entry *control)
 		*e = *control;
 		return 0;
 	}
-	if (rd->n_control == rd->control_room) {
-		size_t room = rd->control_room ? rd->control_room * 2 : 64;
-		struct entry *more = reallocarray(rd->control, room, sizeof(*more));
-
-		if (!more)
-			return fail(-ENOMEM);
-		rd->control = more;
-		rd->control_room = room;
-	}
+	if (rd->n_control == rd->control_room && !array_grow(rd->control, rd->control_room, 64))
+		return fail(-ENOMEM);
 	rd->control[rd->n_control++] = *control;
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* test-util.c - numbers from text, small files, powers of two. */
+/* test-util.c - numbers from text, small files, powers of two, arrays that grow, bisection. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -115,12 +115,46 @@ static void test_sort_unique(void **state)
 	assert_int_equal(sort_unique_u32(NULL, 0), 0);
 }
 
+static void test_array_grow(void **state)
+{
+	_cleanup_(freep) uint64_t *list = NULL;
+	uint64_t *before;
+	size_t room = 0;
+	volatile size_t too_much = SIZE_MAX / 4; /* the compiler does not see that it is */
+
+	(void)state;
+	assert_true(array_grow(list, room, 3));
+	assert_int_equal(room, 3);
+	list[2] = 12;
+	assert_true(array_grow(list, room, 3));
+	assert_int_equal(room, 6);
+	assert_int_equal(list[2], 12);
+	before = list;
+	assert_false(array_grow(list, too_much, 3)); /* 2^62 of 8 bytes */
+	assert_ptr_equal(list, before);
+	assert_true(too_much == SIZE_MAX / 4);
+}
+
+static void test_bisect(void **state)
+{
+	static const uint32_t list[] = {2, 4, 4, 9};
+
+	(void)state;
+	assert_int_equal(bisect(i, 4, list[i] <= 1), 0);
+	assert_int_equal(bisect(i, 4, list[i] <= 2), 1);
+	assert_int_equal(bisect(i, 4, list[i] < 4), 1);
+	assert_int_equal(bisect(i, 4, list[i] <= 4), 3);
+	assert_int_equal(bisect(i, 4, list[i] <= 9), 4);
+	assert_int_equal(bisect(i, 0, list[i] <= 9), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_files),	  cmocka_unit_test(test_parse_u64),
-		cmocka_unit_test(test_read_file), cmocka_unit_test(test_read_fd_at),
-		cmocka_unit_test(test_powers),	  cmocka_unit_test(test_sort_unique),
+		cmocka_unit_test(test_files),	   cmocka_unit_test(test_parse_u64),
+		cmocka_unit_test(test_read_file),  cmocka_unit_test(test_read_fd_at),
+		cmocka_unit_test(test_powers),	   cmocka_unit_test(test_sort_unique),
+		cmocka_unit_test(test_array_grow), cmocka_unit_test(test_bisect),
 	};
 
 	return cmocka_run_group_tests_name("util", tests, NULL, NULL);
