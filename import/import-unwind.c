@@ -304,7 +304,7 @@ static int write_group(struct import *im, struct import_group *g, int r)
 		bool waits = r == -ENOMEM || result->outcome == UW_PENDING;
 		int w;
 
-		reader_answered(im->reader, &e->info);
+		reader_answered(im->reader, &e->info, SKIP_NONE);
 		outcome_fill(im->outcome, e, waits ? NULL : result,
 			     waits ? SKIP_MODULE_TIMEOUT : SKIP_NONE);
 		import_kernel_frames(im, im->outcome);

@@ -25,7 +25,7 @@ static int take_outcome(struct session *s, const struct outcome *o)
 	switch (o->kind) {
 	case OUTCOME_SAMPLE:
 		if (!o->counted)
-			reader_answered(s->reader, &o->info);
+			reader_answered(s->reader, &o->info, (enum skip_reason)o->skipped);
 		return session_parts_outcome(s, o);
 	case OUTCOME_WANT_MODULE:
 		return reader_want_module(s->reader, o->info.process, o->module);
@@ -57,7 +57,7 @@ static int look_ahead(struct session *s)
 	s->hold.looked = max_u64(s->hold.looked, s->outcomes.taken);
 	while (r >= 0 && (o = byte_queue_look(&s->outcomes, &s->hold.looked))) {
 		if (o->kind == OUTCOME_SAMPLE) {
-			reader_answered(s->reader, &o->info);
+			reader_answered(s->reader, &o->info, (enum skip_reason)o->skipped);
 			o->counted = true;
 		} else if (o->kind == OUTCOME_WANT_MODULE || o->kind == OUTCOME_WANT_MAPS) {
 			r = take_outcome(s, o);

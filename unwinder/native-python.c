@@ -780,7 +780,7 @@ static bool has_trampoline(const struct walk *w, uint32_t run)
 static void replace(struct python_walk *pw, uint64_t frame)
 {
 	struct native_script *p = pw->s;
-	uint64_t cframe = 0, behind;
+	uint64_t cframe = 0, behind = 0;
 
 	script_push_native(p, pw->w, 0, p->runs[0]);
 	for (uint32_t k = 0; k < p->n_runs; k++) {

@@ -901,10 +901,19 @@ void reader_trim(struct reader *rd)
 	park_trim(&rd->copies);
 }
 
-void reader_answered(struct reader *rd, const struct sample_info *info)
+static bool got_no_stack(enum skip_reason why)
+{
+	return why == SKIP_MAPS_TIMEOUT || why == SKIP_MODULE_TIMEOUT || why == SKIP_PARK_FULL ||
+	       why == SKIP_NO_MEMORY;
+}
+
+void reader_answered(struct reader *rd, const struct sample_info *info, enum skip_reason skipped)
 {
 	rd->scope.enqueued_bytes -= info->stack_len;
 	thin_back(info->process);
+	/* (with waits the time is in the records of switches) */
+	if (got_no_stack(skipped) && !rd->scope.c.waits)
+		thin_return(&rd->thin, info->process, info->weight);
 }
 
 void reader_consent_counts(const struct reader *rd, struct reader_consent_counts *ret_counts)

@@ -113,8 +113,10 @@ void reader_consent_counts(const struct reader *reader, struct reader_consent_co
 int reader_consent_tick(struct reader *reader);
 /* Once a second: memory of copies that is not needed now goes back. */
 void reader_trim(struct reader *reader);
-/* A sample was answered: its bytes are no longer in flight. */
-void reader_answered(struct reader *reader, const struct sample_info *info);
+/* A sample was answered: its bytes are no longer in flight.  Where it was skipped for lack of time or memory, its weight goes to
+ * the next sample of its process. */
+void reader_answered(struct reader *reader, const struct sample_info *info,
+		     enum skip_reason skipped);
 
 /* Takes the loader's answer to LOAD_PROCESS, LOAD_NAMES, LOAD_THREADS, LOAD_QUERY or LOAD_WAIT. */
 int reader_process_answer(struct reader *reader, struct load_answer *answer);

@@ -149,7 +149,17 @@ static bool enter(struct thin *t, struct process *process)
 		share->count = 0;
 		share->window = t->window;
 	}
-	share->count++;
+	return true;
+}
+
+/* The weights are kept by process from now on, and in the next window.  false: no memory for it. */
+static bool begin(struct thin *t)
+{
+	if (!make_list(t))
+		return false;
+	if (!t->on)
+		t->cap = UINT64_MAX;
+	t->on = t->crowded = true;
 	return true;
 }
 
@@ -170,12 +180,7 @@ static bool is_crowded(struct thin *t, const struct process *process, uint64_t r
 {
 	t->several |= t->last && t->last != process->serial;
 	t->last = process->serial;
-	if (process->share.sent <= room || !(t->several || t->several_before) || !make_list(t))
-		return false;
-	if (!t->on) /* the weights are kept by process */
-		t->cap = UINT64_MAX;
-	t->on = t->crowded = true;
-	return true;
+	return process->share.sent > room && (t->several || t->several_before) && begin(t);
 }
 
 void thin_sent(struct process *process)
@@ -208,6 +213,7 @@ bool thin_keeps(struct thin *t, struct process *process, uint64_t room, uint64_t
 		t->orphans += *weight;
 		return false;
 	}
+	share->count++;
 	if (crowded) {
 		share->weight += *weight;
 		return false;
@@ -221,6 +227,14 @@ bool thin_keeps(struct thin *t, struct process *process, uint64_t room, uint64_t
 	share->credit -= THIN_ONE;
 	grant(t, &share->weight, weight);
 	return true;
+}
+
+void thin_return(struct thin *t, struct process *process, uint64_t weight)
+{
+	if (begin(t) && enter(t, process))
+		process->share.weight += weight;
+	else
+		t->orphans += weight;
 }
 
 void thin_owe(struct thin *t, int64_t weight)

@@ -11,7 +11,8 @@
  * the stages take gets half of the room, and a sample of the others always finds some.
  *
  * The weight of a sample that is left out goes to the next sample of its process that is kept.  Where there is none any
- * more, it goes to the next one of all: the sum of weights stays right. */
+ * more, it goes to the next one of all: the sum of weights stays right.  So does the weight of a sample that was kept and got no
+ * stack in the stages behind: it may stand for many. */
 #pragma once
 
 #include "base/util.h"
@@ -50,6 +51,8 @@ bool thin_keeps(struct thin *thin, struct process *process, uint64_t room, uint6
 /* A sample that was kept goes to the stages behind; it comes back from there. */
 void thin_sent(struct process *process);
 void thin_back(struct process *process);
+/* A sample that was kept got no stack: its weight goes to the next one of its process. */
+void thin_return(struct thin *thin, struct process *process, uint64_t weight);
 /* Time that is in no sample of any process, or (< 0) in too many: each of the samples to come weighs up to twice, or half, as much. */
 void thin_owe(struct thin *thin, int64_t weight);
 /* Takes the last `true` back: the sample, of @weight, cannot be taken now and comes again. */

@@ -138,18 +138,45 @@ static void test_bytes_in_flight(void **state)
 	struct reader rd = {.scope.enqueued_bytes = 150};
 
 	(void)state;
-	reader_answered(&rd, &answered);
+	reader_answered(&rd, &answered, SKIP_NONE);
 	assert_int_equal(rd.scope.enqueued_bytes, 50);
 	assert_int_equal(process.share.sent, 1);
+}
+
+/* A sample that gets no stack may stand for many: its weight is in the next one of its process.  With waits it is in no sample. */
+static void test_weight_of_skipped(void **state)
+{
+	static const enum skip_reason back[] = {SKIP_MAPS_TIMEOUT, SKIP_MODULE_TIMEOUT,
+						SKIP_PARK_FULL, SKIP_NO_MEMORY};
+	static const enum skip_reason kept[] = {SKIP_NONE, SKIP_NOT_IN_SCOPE, SKIP_NOT_ALLOWED};
+	struct process process = {.refs = 1, .share.sent = 10};
+	const struct sample_info answered = {.process = &process, .weight = 7};
+	struct reader rd = {0};
+	uint64_t weight = 1;
+
+	(void)state;
+	thin_init(&rd.thin);
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+		reader_answered(&rd, &answered, kept[i]);
+	assert_int_equal(process.share.weight, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(back); i++)
+		reader_answered(&rd, &answered, back[i]);
+	assert_int_equal(process.share.weight, 4 * 7);
+	assert_true(thin_keeps(&rd.thin, &process, 100, &weight));
+	assert_int_equal(weight, 1 + 4 * 7);
+	rd.scope.c.waits = (struct waits *)&process;
+	reader_answered(&rd, &answered, SKIP_PARK_FULL);
+	assert_int_equal(process.share.weight, 0);
+	thin_deinit(&rd.thin);
+	assert_int_equal(process.refs, 1);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_popped_while_pushing),
-		cmocka_unit_test(test_control_waits),
-		cmocka_unit_test(test_verdict_is_sent),
-		cmocka_unit_test(test_bytes_in_flight),
+		cmocka_unit_test(test_popped_while_pushing), cmocka_unit_test(test_control_waits),
+		cmocka_unit_test(test_verdict_is_sent),	     cmocka_unit_test(test_bytes_in_flight),
+		cmocka_unit_test(test_weight_of_skipped),
 	};
 
 	return cmocka_run_group_tests_name("reader", tests, NULL, NULL);

@@ -286,6 +286,40 @@ static void test_again(void **state)
 	fixture_deinit(&f);
 }
 
+/* Samples that got no stack, while nothing is left out and while much is: their weight is in the next ones of their process, or,
+ * where there is none, in the next one of all. */
+static void test_return(void **state)
+{
+	struct fixture f;
+	uint64_t weight = 5;
+
+	(void)state;
+	fixture_init(&f);
+	f.given[1] = 1000;
+	thin_return(&f.thin, &f.processes[1], 1000);
+	thin_return(&f.thin, &f.processes[2], 0);
+	give(&f, 2, 100);
+	assert_int_equal(f.weight[2], 100);
+	give(&f, 1, 100);
+	assert_int_equal(f.weight[1], 1100);
+	run_window(&f, 20, false);
+	run_window(&f, 20, false);
+	f.given[0] += 1000;
+	thin_return(&f.thin, &f.processes[0], 1000);
+	assert_int_equal(sum(f.weight) + waiting(&f), sum(f.given));
+	run_window(&f, 20, false);
+	f.given[3] += 1000;
+	thin_return(&f.thin, &f.processes[3], 1000);
+	for (int i = 0; i < 3; i++)
+		thin_next(&f.thin, UINT64_MAX, false);
+	assert_true(thin_keeps(&f.thin, &f.processes[4], PLENTY, &weight));
+	f.given[4] += 5;
+	f.weight[4] += weight;
+	assert_int_equal(waiting(&f), 0);
+	assert_int_equal(sum(f.weight), sum(f.given));
+	fixture_deinit(&f);
+}
+
 /* Time that is in no sample goes to the next ones, which weigh twice as much at most; too much is taken off, of each up to half. */
 static void test_owed(void **state)
 {
@@ -337,7 +371,7 @@ int main(void)
 		cmocka_unit_test(test_pressure_alone), cmocka_unit_test(test_orphans),
 		cmocka_unit_test(test_again),	       cmocka_unit_test(test_afford),
 		cmocka_unit_test(test_room),	       cmocka_unit_test(test_room_alone),
-		cmocka_unit_test(test_owed),
+		cmocka_unit_test(test_owed),	       cmocka_unit_test(test_return),
 	};
 
 	return cmocka_run_group_tests_name("thin", tests, NULL, NULL);
