@@ -527,6 +527,7 @@ static struct session_options session_options_of(struct record *rec)
 		.max_cpu_ppm = args->max_cpu_ppm,
 		.kernel_build_ids = args->kernel_build_ids,
 		.realtime = args->realtime,
+		.goes_on = rec->flight,
 		.armed = args->armed,
 		.addresses = args->collect.addresses,
 		.at_sample = rec->at_sample,

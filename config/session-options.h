@@ -92,6 +92,7 @@ struct session_options {
 	 * the sessions of options.shared that one ends which holds most, of the owner of the sessions that
 	 * hold most. */
 	uint64_t memory_kb;
+	bool goes_on; /* also where its memory cgroup fills up: a flight recorder, with memory that was touched before */
 	/* Own CPU time, of one CPU, over 10 s after the first seconds: above it samples are left out, and their weight is added
 	 * to the others.  Parts in a million; 0: no limit.  Not with `waits`. */
 	uint32_t max_cpu_ppm;

@@ -166,6 +166,10 @@ struct session {
 		uint64_t at; /* CLOCK_MONOTONIC: of the last; 0: there was none */
 		uint64_t times;
 		enum { RELIEF_NONE, RELIEF_MODULES, RELIEF_TRIM } next; /* step */
+		uint64_t
+			cgroup_low; /* bytes left in the memory cgroup that are little; 0: it has no limit */
+		uint64_t looked; /* CLOCK_MONOTONIC: at the cgroup */
+		bool near;	 /* it was not far from the limit then */
 	} relief;
 	int nice; /* of main, after the request */
 	bool drain_sent, drained;
@@ -331,6 +335,12 @@ bool session_holds_most(const struct session *session);
 int session_fit_memory(struct session *s, char *error, size_t error_size);
 /* Gives memory back before the session reaches its limit, and ends it where that does not help. */
 int session_keep_memory_small(struct session *session);
+/* The same before its memory cgroup reaches its limit, whatever fills it.  About each second, and at each turn while
+ * relief.near. */
+int session_keep_cgroup(struct session *session);
+/* What to do with @left bytes of a memory cgroup, of which less than @low is little.  @since_relief: ns; UINT64_MAX: none yet. */
+enum session_cgroup { SESSION_CGROUP_FITS, SESSION_CGROUP_RELIEVE, SESSION_CGROUP_END };
+enum session_cgroup session_cgroup_step(uint64_t left, uint64_t low, uint64_t since_relief);
 
 /* session-stats.c */
 uint64_t session_own_cpu_ns(void);

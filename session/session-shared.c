@@ -12,7 +12,10 @@
  *
  * Before that a session gives back what can be had again: the tables of the trace (a new generation of ids, so what is in use is
  * written once more), modules, and processes that have ended.  The unwinder drops its half of a module in its own time, so the
- * free memory goes back to the kernel a second later. */
+ * free memory goes back to the kernel a second later.
+ *
+ * A memory cgroup may be filled by others, too, and the kernel then kills a process of it: after our helper processes maybe a
+ * target.  So a session gives back what it can where little is left, and ends where that does not help. */
 #include <errno.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -36,7 +39,14 @@ enum {
 	RELIEF_TRIM_S = 2,
 	RELIEF_SHARE =
 		8, /* of the limit: it begins so much below, and may take so much more until it works */
+	CGROUP_SHARE = 8, /* of what a memory cgroup has left at the start: that is little */
+	CGROUP_NEAR = 2,  /* times as much: it is looked at each CGROUP_MS */
+	CGROUP_MS = 50,
 };
+
+/* Bytes: what is little, at least and at most; of more than CGROUP_MOST there is no limit. */
+static const uint64_t CGROUP_LOW_LEAST = 4 << 20, CGROUP_LOW_MOST = 48 << 20,
+		      CGROUP_MOST = 1ull << 40;
 
 int session_shared_new(struct session_shared **ret_shared)
 {
@@ -256,6 +266,52 @@ static int end_at_limit(struct session *s, uint64_t kb, uint64_t limit)
 	return r < 0 ? trace(r) : 0;
 }
 
+enum session_cgroup session_cgroup_step(uint64_t left, uint64_t low, uint64_t since_relief)
+{
+	if (left >= low)
+		return SESSION_CGROUP_FITS;
+	if (left < low / 2) /* it fills up faster than a relief works */
+		return SESSION_CGROUP_END;
+	if (since_relief >= RELIEF_S * NSEC_PER_SEC)
+		return SESSION_CGROUP_RELIEVE;
+	return since_relief < RELIEF_WORKS_S * NSEC_PER_SEC ? SESSION_CGROUP_FITS
+							    : SESSION_CGROUP_END;
+}
+
+static int end_with_cgroup(struct session *s, uint64_t left)
+{
+	if (!s->error) {
+		s->error = fail(-ENOMEM);
+		(void)snprintf(s->why, sizeof(s->why),
+			       "the memory cgroup has only %lu MiB left, and the kernel would kill "
+			       "processes of it: the recording ends here (hint: raise memory.max)",
+			       left >> 20);
+		session_note(s, "%s", s->why);
+	}
+	session_stop(s);
+	return 0;
+}
+
+int session_keep_cgroup(struct session *s)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC), low = s->relief.cgroup_low, left;
+
+	if (!low || s->state != SESSION_RUNNING ||
+	    now - s->relief.looked < CGROUP_MS * NSEC_PER_MSEC)
+		return 0;
+	s->relief.looked = now;
+	left = memory_left("");
+	s->relief.near = left < CGROUP_NEAR * low;
+	switch (session_cgroup_step(left, low, s->relief.at ? now - s->relief.at : UINT64_MAX)) {
+	case SESSION_CGROUP_RELIEVE:
+		return trace(relieve(s, now));
+	case SESSION_CGROUP_END: /* (the sessions of a daemon one after the other) */
+		return s->options.goes_on || !session_holds_most(s) ? 0 : end_with_cgroup(s, left);
+	default:
+		return 0;
+	}
+}
+
 int session_keep_memory_small(struct session *s)
 {
 	uint64_t kb, now = clock_ns(CLOCK_MONOTONIC), own = s->options.memory_kb;
@@ -283,6 +339,9 @@ int session_fit_memory(struct session *s, char *error, size_t error_size)
 	uint64_t left = memory_left(""), *kb = &s->options.memory_kb;
 	uint64_t need = s->options.machine ? SESSION_MACHINE_NEEDS : SESSION_TASKS_NEED;
 
+	if (left < CGROUP_MOST)
+		s->relief.cgroup_low =
+			max_u64(min_u64(left / CGROUP_SHARE, CGROUP_LOW_MOST), CGROUP_LOW_LEAST);
 	if (left == UINT64_MAX || left / 2048 >= SESSION_MEMORY_KB)
 		return 0;
 	if (left < need) {

@@ -570,6 +570,8 @@ int session_second(struct session *s)
 	if (r >= 0)
 		r = session_keep_memory_small(s);
 	if (r >= 0)
+		r = session_keep_cgroup(s);
+	if (r >= 0)
 		r = session_write_stats(s);
 	session_budget_make_up(s);
 	if (s->state == SESSION_RUNNING)

@@ -445,6 +445,8 @@ static bool work_once(struct session *s)
 	/* A burst of large modules can pass the limit within a second. */
 	if (r >= 0 && s->loaded >= SESSION_GUARDED_LOADS)
 		r = session_keep_memory_small(s);
+	if (r >= 0 && s->relief.near)
+		r = session_keep_cgroup(s);
 	if (r < 0)
 		fail_session(s, r, "mappings and names");
 	assert(account_holds(&s->account));

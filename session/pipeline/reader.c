@@ -5,11 +5,9 @@
  * more than a quarter of a ring is held, new samples are copied into main's park and their records
  * released at once, so that a slow moment of the unwinder does not stop the kernel.
  *
- * An entry holds a reference on its process and its space; the outcome that answers it releases
- * them.
+ * An entry holds a reference on its process and its space; the outcome that answers it releases them.
  *
- * A control entry that finds the queue full waits in rd->control, in order.  No sample overtakes
- * it. */
+ * A control entry that finds the queue full waits in rd->control, in order.  No sample overtakes it. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>

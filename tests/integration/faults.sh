@@ -5,15 +5,18 @@
 need_perf
 
 # While perfwind is stopped its rings fill: what is missing is what the kernel counted.
-record_in_background stopped -F 4000 --no-inline -- "$PROGRAMS/crowd" 1.5
+record_in_background stopped -F 10000 --stack-bytes 65528 --no-inline -- "$PROGRAMS/crowd" 4
 pid=$!
-wait_for test -s "$TMP/stopped.pftrace"
+command=$(pgrep -P $pid -x crowd)
 kill -STOP $pid
-sleep 1
+sleep 5
+wait_for used "$command" 1000
 kill -CONT $pid
 wait $pid
 check stopped-ends [ $? = 0 ]
-check stopped-nothing-uncounted json stopped '1.47 <= (total + v["lost"]["samples"]) / 4000 <= 1.56'
+check stopped-lost json stopped 'v["lost"]["samples"] > 1000'
+check stopped-nothing-uncounted json stopped \
+	'3.9 <= (total + v["lost"]["samples"] + sum(n for why, n in v["skipped"].items() if why != "double")) / 10000 <= 4.1'
 
 if [ "$(id -u)" = 0 ]; then
 	few() { (ulimit -n 64 && record few -a -d 1); }
@@ -141,6 +144,27 @@ if [ "$(id -u)" = 0 ] && memory=$(memory_cgroup); then
 	in_memory 60 memory-refused -a -d 5 || status=$?
 	check memory-refused [ $status = 1 ]
 	check memory-refused-reason grep -q 'the memory cgroup has [0-9]* MiB left, this recording needs 128 (hint: raise memory.max' "$TMP/memory-refused.err"
+	# Another program fills the cgroup: the recording ends before the kernel kills it.
+	cat >"$TMP/grows.py" <<'PY'
+import time
+held = []
+while len(held) < 100:
+    held.append(bytearray(b"x") * (1 << 20))
+    time.sleep(0.1)
+time.sleep(60)
+PY
+	in_memory 160 memory-full -a -d 60 &
+	recorder=$!
+	wait_for test -s "$TMP/memory-full.pftrace"
+	(echo "$BASHPID" >"$memory/cgroup.procs" && exec "$PYTHON" "$TMP/grows.py") &
+	grows=$!
+	started $grows
+	wait $recorder
+	check memory-full-ends [ $? = 1 ]
+	check memory-full-target-lives kill -0 $grows
+	check memory-full-reason grep -q 'the memory cgroup has only [0-9]* MiB left, .*: the recording ends here (hint: raise memory.max' "$TMP/memory-full.err"
+	check memory-full-is-readable json memory-full 'v["complete"] and total > 100'
+	kill -9 $grows
 	wait_for rmdir "$memory"
 	trap cleanup EXIT
 else

@@ -409,6 +409,22 @@ static void test_status_memory(void **state)
 	assert_int_equal(session_status_memory_kb("Name:\tx\nRssAnon:\tx\nVmSwap:\t10 kB\n"), 0);
 }
 
+/* 100 bytes are little: a relief, 3 s for it to work, then the end; below half of it the end at once. */
+static void test_full_cgroup(void **state)
+{
+	const uint64_t s = NSEC_PER_SEC;
+
+	(void)state;
+	assert_int_equal(session_cgroup_step(100, 100, UINT64_MAX), SESSION_CGROUP_FITS);
+	assert_int_equal(session_cgroup_step(99, 100, UINT64_MAX), SESSION_CGROUP_RELIEVE);
+	assert_int_equal(session_cgroup_step(50, 100, 20 * s), SESSION_CGROUP_RELIEVE);
+	assert_int_equal(session_cgroup_step(50, 100, 3 * s - 1), SESSION_CGROUP_FITS);
+	assert_int_equal(session_cgroup_step(99, 100, 3 * s), SESSION_CGROUP_END);
+	assert_int_equal(session_cgroup_step(49, 100, UINT64_MAX), SESSION_CGROUP_END);
+	assert_int_equal(session_cgroup_step(0, 100, 1), SESSION_CGROUP_END);
+	assert_int_equal(session_cgroup_step(UINT64_MAX, 100, 1), SESSION_CGROUP_FITS);
+}
+
 static void test_enqueued_bytes(void **state)
 {
 	struct tally of, others;
@@ -482,6 +498,7 @@ int main(void)
 		cmocka_unit_test(test_default_guardrail),
 		cmocka_unit_test(test_relief),
 		cmocka_unit_test(test_status_memory),
+		cmocka_unit_test(test_full_cgroup),
 		cmocka_unit_test(test_enqueued_bytes),
 		cmocka_unit_test(test_ignore_open_failure),
 		cmocka_unit_test(test_cpu_list),
