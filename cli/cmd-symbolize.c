@@ -169,7 +169,7 @@ static void print_missing(const struct symbolize_result *result, const char *con
 		printf("  and %s more\n", text_count(result->n_missing - shown, n));
 	if (others)
 		printf("  hint: --symfs DIR with copies of the files at their paths, --debug-dir "
-		       "DIR with their debug files,\n        --buildid-dir DIR of `perf archive`, "
+		       "DIR with their debug files,\n        --buildid-dir FILE of `perf archive`, "
 		       "or --debuginfod\n");
 }
 
@@ -177,21 +177,24 @@ static void print_missing(const struct symbolize_result *result, const char *con
 static void print_with_packages(const struct symbolize_result *result, bool may_look)
 {
 	enum { MISSING = ARRAY_SIZE(result->missing) };
-	char packages[MISSING][DEBUG_PACKAGE_NAME] = {""}, texts[MISSING][64 + DEBUG_PACKAGE_NAME];
-	const char *paths[MISSING], *hints[MISSING];
+	struct debug_package packages[MISSING] = {0};
+	char texts[MISSING][128 + DEBUG_PACKAGE_NAME];
+	const char *paths[MISSING], *ids[MISSING], *hints[MISSING];
 	size_t shown = min_u64(result->n_missing, MISSING);
 
 	for (size_t i = 0; i < shown; i++) {
 		hints[i] = texts[i];
 		texts[i][0] = 0;
+		/* The owner of a path on this machine has nothing to do with another build. */
 		paths[i] =
 			result->missing[i].why == SYMBOLIZE_STRIPPED ? result->missing[i].path : "";
+		ids[i] = result->missing[i].build_id;
 	}
 	if (may_look && shown)
-		debug_packages("", paths, shown, packages);
+		debug_packages("", paths, ids, shown, packages);
 	for (size_t i = 0; i < shown; i++)
-		if (packages[i][0])
-			debug_package_command("", packages[i], texts[i], sizeof(texts[i]));
+		if (packages[i].name[0])
+			debug_package_command("", &packages[i], texts[i], sizeof(texts[i]));
 	print_missing(result, hints);
 }
 

@@ -154,7 +154,8 @@ static bool lacks_something(const struct profile *p, size_t index)
 	return false;
 }
 
-static void note_missing(struct symbolize_result *result, const char *path, enum symbolize_why why)
+static void note_missing(struct symbolize_result *result, const struct profile_module *m,
+			 const char *path, enum symbolize_why why)
 {
 	struct symbolize_missing *to;
 
@@ -162,6 +163,8 @@ static void note_missing(struct symbolize_result *result, const char *path, enum
 		return;
 	to = &result->missing[result->n_missing - 1];
 	(void)snprintf(to->path, sizeof(to->path), "%s", path);
+	for (size_t i = 0; i < m->build_id_len && i < UW_BUILD_ID_MAX; i++)
+		(void)snprintf(to->build_id + 2 * i, 3, "%02x", m->build_id[i]);
 	to->why = why;
 }
 
@@ -376,7 +379,7 @@ static int symbolize_module(struct subject *s, const struct profile_module *m,
 		return r < 0 ? trace(r) : 0;
 	if (module_file_open(&s->file, s->places, s->profile, m) < 0 &&
 	    module_file_open_debug(&s->file, s->places, m) < 0) {
-		note_missing(result, path, why_missing(m, path));
+		note_missing(result, m, path, why_missing(m, path));
 		return 0;
 	}
 	result->found++;
@@ -386,7 +389,7 @@ static int symbolize_module(struct subject *s, const struct profile_module *m,
 	s->module = uw_module_unref(s->module);
 	module_file_close(&s->file);
 	if (result->unnamed > unnamed)
-		note_missing(result, path, SYMBOLIZE_STRIPPED);
+		note_missing(result, m, path, SYMBOLIZE_STRIPPED);
 	return r < 0 ? trace(r) : 0;
 }
 

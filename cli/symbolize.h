@@ -18,7 +18,7 @@ enum symbolize_why {
 };
 
 struct symbolize_missing {
-	char path[512];
+	char path[512], build_id[2 * UW_BUILD_ID_MAX + 1];
 	enum symbolize_why why;
 };
 

@@ -249,22 +249,23 @@ static const char *hint_of(const struct session_unsymbolized *module)
 static void print_without_symbols(const struct session_summary *s, FILE *out)
 {
 	enum { SHOWN = 5 };
-	char n[32], packages[SHOWN][DEBUG_PACKAGE_NAME];
-	const char *paths[SHOWN];
+	struct debug_package packages[SHOWN] = {0};
+	const char *paths[SHOWN], *ids[SHOWN];
+	char n[32];
 	size_t shown = min_u64(s->n_unsymbolized, SHOWN);
 	bool person = isatty(fileno(out));
 
-	for (size_t i = 0; i < shown; i++)
+	for (size_t i = 0; i < shown; i++) {
 		paths[i] = hint_of(&s->unsymbolized[i]) ? "" : s->unsymbolized[i].path;
-	/* dpkg's lists are megabytes: read for a person only. */
-	for (size_t i = 0; i < shown; i++)
-		packages[i][0] = 0;
+		ids[i] = *paths[i] ? s->unsymbolized[i].build_id : "";
+	}
+	/* The lists of dpkg and apt are megabytes: read for a person only. */
 	if (shown && person)
-		debug_packages("", paths, shown, packages);
+		debug_packages("", paths, ids, shown, packages);
 	for (size_t i = 0; i < shown; i++) {
 		const struct session_unsymbolized *module = &s->unsymbolized[i];
 		const char *hint = hint_of(module);
-		char install[64 + DEBUG_PACKAGE_NAME];
+		char install[128 + DEBUG_PACKAGE_NAME];
 
 		fprintf(out, "  %s ", i ? "        " : "symbols ");
 		print_clean(module->path, out);
@@ -274,8 +275,8 @@ static void print_without_symbols(const struct session_summary *s, FILE *out)
 			fprintf(out, " (their code was gone before its name was read)");
 		else if (hint)
 			fprintf(out, " (hint: %s)", hint);
-		else if (packages[i][0]) {
-			debug_package_command("", packages[i], install, sizeof(install));
+		else if (packages[i].name[0]) {
+			debug_package_command("", &packages[i], install, sizeof(install));
 			fprintf(out, " (hint: %s)", install);
 		} else if (person && module->path[0] == '/') {
 			fprintf(out, " (hint: perfwind symbolize --symfs DIR, or --debug-dir DIR, "
