@@ -3,14 +3,17 @@
  * libdebuginfod is loaded in the process that uses it (debuginfod_find_debuginfo(3)): linked, it and the 30 libraries of
  * its HTTP client would be loaded by every perfwind command, also by root's.
  *
- * The process reports one byte a build id. */
+ * Files come by several requests at a time, so that one large file, or one that no server answers for, does not use the time of
+ * the others: the process forks.  Each reports one byte a build id. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -27,7 +30,20 @@
 #define FILE_BYTES_MAX "536870912" /* of one file, as libdebuginfod's DEBUGINFOD_MAXSIZE */
 #define ALL_BYTES_MAX (2ull << 30) /* of all files of a command */
 
-enum { NO_LIBRARY = 'x', FOUND = '1', NOT_FOUND = '0', NOT_ANSWERED = '2', FILE_SECONDS = 30 };
+enum {
+	NO_LIBRARY = 'x',
+	FOUND = '1',
+	NOT_FOUND = '0',
+	NOT_ANSWERED = '2',
+	FILE_SECONDS = 30,
+	AT_ONCE = 4
+};
+
+/* Of all processes of a command. */
+struct shared {
+	_Atomic size_t next; /* build id */
+	_Atomic uint64_t bytes;
+};
 
 const char *debuginfod_refusal(void)
 {
@@ -139,27 +155,53 @@ static bool answer(int report, char what)
 	return write(report, &what, 1) == 1;
 }
 
-static void fetch_all(const struct uw_build_id *ids, size_t n, int report)
+static void fetch_some(const struct uw_build_id *ids, size_t n, struct shared *shared, int report)
 {
 	struct library lib;
-	uint64_t bytes = 0;
+	size_t i;
 
 	if (!open_library(&lib)) {
 		(void)answer(report, NO_LIBRARY);
 		return;
 	}
-	for (size_t i = 0; i < n && bytes < ALL_BYTES_MAX; i++) {
+	while ((i = atomic_fetch_add(&shared->next, 1)) < n &&
+	       atomic_load(&shared->bytes) < ALL_BYTES_MAX) {
 		char *path = NULL;
 		struct stat st;
 		int fd = lib.find(lib.client, ids[i].bytes, ids[i].len, &path);
 
 		if (fd >= 0 && fstat(fd, &st) == 0)
-			bytes += (uint64_t)st.st_size;
+			(void)atomic_fetch_add(&shared->bytes, (uint64_t)st.st_size);
 		free(path);
 		if (!answer(report, fd >= 0 ? FOUND : fd == -ENOENT ? NOT_FOUND : NOT_ANSWERED))
 			return;
 		(void)fd_close(fd);
 	}
+}
+
+/* Its children end with it. */
+static void fetch_all(const struct uw_build_id *ids, size_t n, int report)
+{
+	struct shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+				     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	size_t children = 0;
+
+	if (shared == MAP_FAILED)
+		return;
+	for (; children + 1 < AT_ONCE && children + 1 < n; children++) {
+		pid_t pid = fork();
+
+		if (pid < 0)
+			break;
+		if (pid == 0) {
+			(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+			fetch_some(ids, n, shared, report);
+			_exit(0);
+		}
+	}
+	fetch_some(ids, n, shared, report);
+	while (children-- > 0)
+		(void)wait(NULL);
 }
 
 /* ---- the command ---- */

@@ -1,7 +1,7 @@
 /* debuginfod.h - debug files from the servers of DEBUGINFOD_URLS, only when the user asks for them.  Thread: main (of a
  * command).
  *
- *   command ── build ids ──► pw-debuginfod (process): libdebuginfod, the only one with network
+ *   command ── build ids ──► pw-debuginfod (processes, four at most): libdebuginfod, the only ones with network
  *                               └──► $XDG_CACHE_HOME/debuginfod_client/BUILD-ID/debuginfo
  *
  * The process has no capability, and is ended when the time for all files is over; files that came until then stay in

@@ -345,17 +345,62 @@ static bool has_debug_file(const struct file_places *places, const struct uw_bui
 	return fd >= 0;
 }
 
+/* A module, and the weight of the samples under its frames that lack a name, or a line alone. */
+struct lack {
+	uint64_t unnamed, unlined;
+	uint32_t module;
+};
+
+static int compare_lacks(const void *a, const void *b)
+{
+	const struct lack *x = a, *y = b;
+
+	if (x->unnamed != y->unnamed)
+		return x->unnamed < y->unnamed ? 1 : -1;
+	if (x->unlined != y->unlined)
+		return x->unlined < y->unlined ? 1 : -1;
+	return x->module < y->module ? -1 : x->module > y->module;
+}
+
+/* A caller comes before the nodes that it called. */
+static void weigh(const struct profile *p, uint64_t *weights, struct lack *lacks)
+{
+	for (size_t i = 0; i < p->n_samples; i++)
+		if (p->samples[i].stack < p->n_nodes)
+			weights[p->samples[i].stack] += p->samples[i].weight;
+	for (size_t i = p->n_nodes; i-- > 0;) {
+		const struct profile_frame *frame = &p->frames[p->nodes[i].frame];
+
+		if (p->nodes[i].up < i)
+			weights[p->nodes[i].up] += weights[i];
+		if (frame->module >= p->n_modules || is_complete(p, frame))
+			continue;
+		if (name_of(p, frame))
+			lacks[frame->module].unlined += weights[i];
+		else
+			lacks[frame->module].unnamed += weights[i];
+	}
+}
+
 size_t symbolize_missing(const struct profile *profile, const struct file_places *places,
 			 struct uw_build_id *ids, size_t max)
 {
+	_cleanup_(freep) struct lack *lacks = calloc(profile->n_modules + 1, sizeof(*lacks));
+	_cleanup_(freep) uint64_t *weights = calloc(profile->n_nodes + 1, sizeof(*weights));
 	size_t n = 0;
 
+	if (!lacks || !weights)
+		return 0;
+	for (size_t i = 0; i < profile->n_modules; i++)
+		lacks[i].module = (uint32_t)i;
+	weigh(profile, weights, lacks);
+	qsort(lacks, profile->n_modules, sizeof(*lacks), compare_lacks);
 	for (size_t i = 0; i < profile->n_modules && n < max; i++) {
-		const struct profile_module *m = &profile->modules[i];
+		const struct profile_module *m = &profile->modules[lacks[i].module];
 		struct uw_build_id id = id_of(m);
 
-		if (id.len < 2 || !module_file_is_one(profile, m) || !lacks_something(profile, i) ||
-		    has_debug_file(places, &id))
+		if (id.len < 2 || !module_file_is_one(profile, m) ||
+		    !lacks_something(profile, lacks[i].module) || has_debug_file(places, &id))
 			continue;
 		ids[n++] = id;
 	}

@@ -30,7 +30,8 @@ struct symbolize_result {
 	size_t n_missing;   /* may exceed the array */
 };
 
-/* The build ids of up to @max modules that have frames without names or lines, and no debug file here. */
+/* The build ids of up to @max modules that have frames without names or lines, and no debug file here.  First come those
+ * without names, by the weight of their samples. */
 size_t symbolize_missing(const struct profile *profile, const struct file_places *places,
 			 struct uw_build_id *ids, size_t max);
 /* Appends packets with what the frames of @profile lack to @packets.  A file is trusted if it has the

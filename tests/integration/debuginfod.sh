@@ -36,7 +36,7 @@ log, kind = open(sys.argv[2], "a", buffering=1), sys.argv[3]
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         log.write(self.path + "\n")
-        if kind == "silent":
+        if kind == "silent" or kind in self.path:
             time.sleep(600)
         head = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\xff" * 48
         note = b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0" + bytes.fromhex(self.path.split("/")[2])
@@ -86,6 +86,20 @@ serve silent
 afresh
 check silent-is-no-failure exits 0 symbolize --debuginfod-time 1
 check silent-is-reported grep -q 'the time was over' "$TMP/symbolize.out"
+
+# The file that matters most has no answer: the other is asked for at the same time.
+cp "$PROGRAMS/threads" "$TMP/other"
+strip --strip-all "$TMP/other"
+cp "$TMP/bare.pftrace" "$TMP/alone.pftrace"
+record bare -- sh -c "'$TMP/bare' 0.6; '$TMP/other' 0.2"
+serve "$id"
+rm -rf "$TMP/cache"
+check one-silent-is-no-failure exits 0 symbolize --debuginfod-time 3
+other=$(readelf -n "$TMP/other" | sed -n 's/.*Build ID: //p')
+check one-silent-was-asked grep -q "/buildid/$id/" "$TMP/requests"
+check one-silent-other-asked grep -q "/buildid/$other/" "$TMP/requests"
+check one-silent-is-reported grep -q 'the time was over' "$TMP/symbolize.out"
+mv "$TMP/alone.pftrace" "$TMP/bare.pftrace"
 
 command -v debuginfod >/dev/null || { unable debuginfod-server "debuginfod is not installed"; exit; }
 PORT=$(port)

@@ -268,6 +268,61 @@ static void test_fetched(void **state)
 	(void)rmdir(cache);
 }
 
+/* Servers are asked first for what most samples lack: names, then lines. */
+static void test_order(void **state)
+{
+	static const struct {
+		const char *path, *name;
+		unsigned samples;
+	} modules[] = {{"/a", "named", 9}, {"/b", NULL, 1}, {"/c", NULL, 5}, {"/d", "named", 2}};
+	const struct file_places places = {.buildid_dir = "/none"};
+	const struct writer_options options = {.leader = {.counter = 1},
+					       .frequency = 999,
+					       .clock = CLOCK_MONOTONIC,
+					       .sequence_id = 2,
+					       .tool = "perfwind test"};
+	struct writer_sample sample = {.pid = 7, .tid = 7, .count = 1};
+	uint8_t id[] = {0xfe, 0xdc, 0xba, 0};
+	struct uw_build_id ids[4];
+	struct profile profile;
+	struct writer *writer;
+	struct sink *sink;
+	const void *data;
+	char error[512];
+	size_t len;
+
+	(void)state;
+	assert_int_equal(sink_memory_new(&sink), 0);
+	assert_int_equal(writer_new(&options, sink, &writer), 0);
+	assert_int_equal(writer_start(writer), 0);
+	for (size_t i = 0; i < 4; i++) {
+		uint32_t mapping, frame;
+
+		id[3] = (uint8_t)i;
+		assert_int_equal(
+			writer_mapping(writer, modules[i].path, id, sizeof(id), 0, 0, &mapping), 0);
+		assert_int_equal(writer_frame(writer, mapping, 0x1000, modules[i].name, &frame), 0);
+		assert_int_equal(writer_callstack(writer, &frame, 1, &sample.callstack), 0);
+		for (unsigned k = 0; k < modules[i].samples; k++) {
+			sample.time += 1000;
+			sample.count += 10;
+			assert_int_equal(writer_sample(writer, &sample), 0);
+		}
+	}
+	writer_free(writer);
+	data = sink_memory_data(sink, &len);
+	assert_int_equal(profile_parse(data, len, &profile, error, sizeof(error)), 0);
+	assert_int_equal(symbolize_missing(&profile, &places, ids, 4), 4);
+	assert_int_equal(ids[0].bytes[3], 2);
+	assert_int_equal(ids[1].bytes[3], 1);
+	assert_int_equal(ids[2].bytes[3], 0);
+	assert_int_equal(ids[3].bytes[3], 3);
+	assert_int_equal(symbolize_missing(&profile, &places, ids, 1), 1);
+	assert_int_equal(ids[0].bytes[3], 2);
+	profile_deinit(&profile);
+	(void)sink_free(sink);
+}
+
 /* The binary is gone, and its debug file is here: in a folder laid out as /usr/lib/debug.  Not one of another build id. */
 static void test_debug_file_alone(void **state)
 {
@@ -304,11 +359,9 @@ static void test_debug_file_alone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_one_name),
-		cmocka_unit_test(test_not_proved),
-		cmocka_unit_test(test_fetched),
-		cmocka_unit_test(test_debug_file_alone),
+		cmocka_unit_test(test_names),	   cmocka_unit_test(test_one_name),
+		cmocka_unit_test(test_not_proved), cmocka_unit_test(test_fetched),
+		cmocka_unit_test(test_order),	   cmocka_unit_test(test_debug_file_alone),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);
