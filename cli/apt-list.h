@@ -18,7 +18,7 @@ struct apt_question {
 		[APT_NAME_MAX]; /* the package with the build id, "libc6-dbg=2.36-9" where there are other versions; "" */
 	bool has_package;  /* there is @package */
 	bool same_version; /* ... in @version, and it states no build ids */
-	bool owner_dbg;		  /* there is @owner-dbg in @version, which states no build ids */
+	bool owner_dbg;	   /* there is @owner-dbg in @version, which states no build ids */
 	bool owner_known;  /* there is @owner in @version */
 	/* private */
 	char found_version[APT_NAME_MAX];

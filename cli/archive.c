@@ -336,7 +336,7 @@ static int make_one(const char *path)
 	return mkdir(path, 0700) < 0 && errno != EEXIST ? fail(-errno) : 0;
 }
 
-/* A descriptor; -1: there is such a file already. */
+/* A descriptor; -1: there is a file of that name already. */
 static int create_file(const struct archive *a, const struct message *m, char path[PATH_ROOM],
 		       int *ret)
 {

@@ -623,7 +623,8 @@ static int pool_add(struct uw_symbols_builder *b, const char *name, size_t len)
 static int full_rank(int rank, const char *name)
 {
 	int binding = rank & UW_RANK_BINDING;
-	int underscores = (int)min_u64(strspn(name, "_"), 7);
+	/* __GI_f is glibc's own f for calls inside of it. */
+	int underscores = !strncmp(name, "__GI_", 5) ? 7 : (int)min_u64(strspn(name, "_"), 7);
 
 	return (rank - binding) * 16 + (binding > UW_RANK_LOCAL ? 32 : 0) + (7 - underscores) * 4 +
 	       binding;
@@ -699,6 +700,14 @@ static int by_start_and_age(const void *left, const void *right)
 	return a->order < b->order ? -1 : a->order > b->order;
 }
 
+/* Of names that are equal in all else (strtol, strtoq) the first by the alphabet, whatever table they come from. */
+static bool is_earlier_name(const struct uw_symbols_builder *b, const struct uw_symbol_entry *e,
+			    const struct uw_symbol_entry *kept)
+{
+	return e->rank == kept->rank && e->size == kept->size && e->len == kept->len &&
+	       memcmp(b->pool + e->name, b->pool + kept->name, e->len) < 0;
+}
+
 /* One name an address; labels without a size inside a function that has one are not functions. */
 static void keep_best(struct uw_symbols_builder *b)
 {
@@ -708,8 +717,12 @@ static void keep_best(struct uw_symbols_builder *b)
 	for (size_t i = 0; i < b->n; i++) {
 		const struct uw_symbol_entry *e = &b->entries[i];
 
-		if (n && e->start == last)
+		if (n && e->start == last) {
+			if (b->entries[n - 1].start == last &&
+			    is_earlier_name(b, e, &b->entries[n - 1]))
+				b->entries[n - 1] = *e;
 			continue;
+		}
 		if (!e->size && e->start < cover)
 			continue;
 		last = e->start;

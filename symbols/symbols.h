@@ -37,7 +37,8 @@ int uw_symbols_unpack(struct cursor *from, struct uw_symbols **ret_symbols);
 /* ---- building ---- */
 /* The quality of a name.  Of several names at one address the public one is kept: that with the
  * higher flags, then a global or weak one, then that with fewer leading underscores (malloc, not
- * __libc_malloc; mmap, not __mmap), then a global one, then the shorter one. */
+ * __libc_malloc; mmap, not __mmap; __GI_f of glibc counts as seven), then a global one, then the shorter one, then the first
+ * by the alphabet (strtol, not strtoq). */
 enum uw_symbol_rank {
 	UW_RANK_LOCAL = 1,
 	UW_RANK_WEAK = 2,

@@ -172,7 +172,7 @@ static void test_lists(void **state)
 		assert_string_equal(found[i].name, expected[i]);
 		assert_int_equal(found[i].upgrade, i == 4);
 	}
-	/* The archive of b-dbgsym is known, and has no such build. */
+	/* The archive of b-dbgsym is known, and has no package of this build. */
 	put(path, "h_debian-debug_dists_x-debug_main_binary-amd64_Packages", "");
 	debug_packages(root, paths, ids, 2, found);
 	assert_string_equal(found[0].name, "a-dbgsym=1-1");

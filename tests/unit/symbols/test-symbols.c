@@ -98,6 +98,8 @@ static void test_preference(void **state)
 		{"weak", "__global", UW_RANK_WEAK, UW_RANK_GLOBAL, 8, 8},
 		{"__global", "local", UW_RANK_GLOBAL, UW_RANK_LOCAL, 8, 8},
 		{"malloc", "__GI___libc_malloc", UW_RANK_GLOBAL, UW_RANK_LOCAL, 8, 8},
+		{"____strtol_internal", "__GI_strtol_internal", UW_RANK_LOCAL, UW_RANK_LOCAL, 8, 8},
+		{"strtol", "strtoq", UW_RANK_WEAK, UW_RANK_WEAK, 8, 8},
 		{"mmap", "mmap64", UW_RANK_WEAK, UW_RANK_WEAK, 8, 8},
 		{"larger", "smaller", UW_RANK_GLOBAL, UW_RANK_GLOBAL, 9, 8},
 		{"label", "call@plt", UW_RANK_LOCAL, UW_RANK_MADE_UP, 8, 16},
