@@ -44,9 +44,9 @@ static bool is_root(const struct recording *rec)
 
 /* ---- turns: the main thread's time, by person ----
  *
- * To open and to close a recording takes tens of ms, or hundreds for many processes, and the rings of all
- * others fill meanwhile.  A person's recordings may use one part in TURN_SHARE of the time, after TURN_AHEAD_NS
- * at once. */
+ * The limits below bound what is open at one time, not how often one user opens and closes: each time takes tens of ms of the
+ * main thread, or hundreds for many processes, and the rings of all other users fill meanwhile.  A person's recordings may
+ * use one part in TURN_SHARE of the time, after TURN_AHEAD_NS at once. */
 
 enum { TURN_SHARE = 5, TURN_AHEAD_NS = 1000000000 };
 
