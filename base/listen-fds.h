@@ -8,7 +8,7 @@
  * LISTEN_FDS, LISTEN_FDNAMES; numbers from 3 on), or by Android's init (its
  * ANDROID_SOCKET_perfwind_NAME, for `socket perfwind_NAME stream` in the .rc, bound and made to
  * listen by us).  0 and *ret_fd, non-blocking and closed by exec; LISTEN_FDS_NONE when none of that
- * name was given; -EINVAL when it is no listening AF_UNIX stream socket, or when the environment
+ * name was given; -EINVAL when it is not a listening AF_UNIX stream socket, or when the environment
  * does not follow the protocol. */
 enum { LISTEN_FDS_NONE = 1 };
 int listen_fds_find(const char *name, int *ret_fd);

@@ -413,7 +413,7 @@ static int report(const char *path, int end)
 		log_error("%s: unpacking it: %s (hint: set TMPDIR to a folder with room)", path,
 			  strerror(-end));
 	else if (end == END_NO_ARCHIVE)
-		log_error("%s: is no tarball of perf archive", path);
+		log_error("%s: is not a tarball made by perf archive", path);
 	else if (end == END_NO_LIBRARY)
 		log_error("%s: libbz2 is not installed (hint: apt install libbz2-1.0)", path);
 	else if (end == END_DAMAGED)

@@ -119,7 +119,7 @@ static void not_written(struct ask *a, int error)
 
 /* ---- packets ---- */
 
-/* Writes the complete packets to the sink.  -EBADMSG: the bytes are no packet. */
+/* Writes the complete packets to the sink.  -EBADMSG: the bytes are not a packet. */
 static int write_whole(struct ask *a)
 {
 	struct cursor c = cursor_of(a->read.data, a->read.len);

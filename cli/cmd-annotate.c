@@ -103,7 +103,7 @@ static int take_arguments(struct annotate_command *command, int n, char **argv)
 	if (!command->symbol && n)
 		command->symbol = *argv++, n--;
 	if (n > 1 || (n && command->input)) {
-		log_error("annotate: one FUNC and one FILE, please");
+		log_error("annotate takes one FUNC and one FILE");
 		return -EINVAL;
 	}
 	if (n)

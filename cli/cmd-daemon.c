@@ -377,7 +377,7 @@ static int listen_control(struct daemon_run *run, int *ret_fd)
 		return 0;
 	}
 	if (r < 0)
-		log_error("the descriptor handed over as \"control\" is no listening socket");
+		log_error("the descriptor handed over as \"control\" is not a listening socket");
 	if (r != LISTEN_FDS_NONE)
 		return r;
 	r = listen_at(path, 0666, ret_fd);
@@ -388,9 +388,9 @@ static int listen_control(struct daemon_run *run, int *ret_fd)
 	if (run->args.control)
 		log_error("%s: %s", path, strerror(-r));
 	else
-		log_info(
-			"no recordings can be asked for: %s: %s (--control-socket PATH: elsewhere)",
-			path, strerror(-r));
+		log_info("no recordings on request: %s: %s (--control-socket PATH names another "
+			 "socket)",
+			 path, strerror(-r));
 	return run->args.control ? r : LISTEN_FDS_NONE;
 }
 
@@ -430,7 +430,7 @@ static int open_consent(struct daemon_run *run, const struct features *features)
 		r = listen_fds_find("hook", &o.listen_fd);
 
 	if (r < 0) {
-		log_error("the descriptor handed over as \"hook\" is no listening socket");
+		log_error("the descriptor handed over as \"hook\" is not a listening socket");
 		return trace(r);
 	}
 	r = consent_new(&o, &run->loop, &run->consent);
@@ -443,8 +443,8 @@ static int open_consent(struct daemon_run *run, const struct features *features)
 		log_error("%s", error);
 		return trace(r);
 	}
-	log_info("processes that may not be read cannot be asked: %s (--hook-socket PATH: "
-		 "elsewhere)",
+	log_info("no process can opt in to profiling: %s (--hook-socket PATH names another "
+		 "socket)",
 		 error);
 	return 0;
 }

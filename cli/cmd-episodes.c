@@ -152,7 +152,7 @@ static int show(const char *folder, const char *name)
 	    snprintf(path, sizeof(path), "%s/%s/episode.json", folder, name) < PATH_MAX)
 		r = read_file(path, INFO_MAX, &json, &len);
 	if (r < 0) {
-		log_error("episodes: '%s' is no episode in %s (`perfwind episodes` lists them)",
+		log_error("episodes: '%s' is not an episode in %s (`perfwind episodes` lists them)",
 			  name, folder);
 		return trace(r);
 	}

@@ -82,7 +82,7 @@ static char *output_of(const struct import_command *command, const char *input)
 	return asprintf(&name, "%s.pftrace", input) < 0 ? NULL : name;
 }
 
-/* perf archive leaves FILE.tar.bz2 next to FILE.  What is wrong with it is no failure: it was not asked for. */
+/* perf archive leaves FILE.tar.bz2 next to FILE.  What is wrong with it is not a failure: it was not asked for. */
 static void use_archive_of(const char *input, struct file_places *places, struct archive *archive)
 {
 	_cleanup_(freep) char *path = NULL;
@@ -150,7 +150,7 @@ static int import_file(const struct import_command *command, const char *input, 
 	if (fd < 0)
 		return fd;
 	if (is_file(fd, output)) {
-		log_error("%s: is the file to be read, and cannot be the trace", output);
+		log_error("%s: is the input, and cannot be the trace too", output);
 		return -EINVAL;
 	}
 	r = late_sink_new_threaded(output, command->plain, &sink);

@@ -201,8 +201,9 @@ static int set_collect(void *to, const char *value)
 		} else if (len == 6 && !strncmp(p, "system", len)) {
 			args->collect.system = true;
 		} else {
-			log_error("record: --collect %.64s: it is of tasks, system and addresses "
-				  "(tasks,system)",
+			log_error("record: --collect %.64s: it takes tasks, system and addresses, "
+				  "as in "
+				  "tasks,system",
 				  value);
 			return -EINVAL;
 		}

@@ -72,7 +72,7 @@ int spawn_check(const char *name)
 }
 
 /* The interpreter that a script names, as the kernel reads it (fs/binfmt_script.c): up to a blank in the first 256 bytes.
- * false: @path is no script.  *ret_cr: a carriage return is its last character, and not in @to. */
+ * false: @path is not a script.  *ret_cr: a carriage return is its last character, and not in @to. */
 static bool script_interpreter(const char *path, char to[256], bool *ret_cr)
 {
 	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

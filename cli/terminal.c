@@ -45,7 +45,7 @@ bool terminal_refuses_output(const char *command, const char *output)
 {
 	if (!output || strcmp(output, "-") != 0 || !isatty(STDOUT_FILENO))
 		return false;
-	log_error("%s: -o -: the output is no text for a terminal (hint: redirect it, or -o FILE)",
+	log_error("%s: -o -: the output is not text for a terminal (hint: redirect it, or -o FILE)",
 		  command);
 	return true;
 }

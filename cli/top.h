@@ -81,7 +81,7 @@ struct top_keys {
 	void (*quit)(void *arg);
 	void *arg;
 };
-/* Returns 0 without effect where standard input or output is no terminal.  Call before threads are created:
+/* Returns 0 without effect where standard input or output is not a terminal.  Call before threads are created:
  * they inherit the blocked signals. */
 int top_keys_watch(struct top_keys *keys, struct top_view *view, struct loop *loop,
 		   void (*quit)(void *arg), void *arg);

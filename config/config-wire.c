@@ -120,7 +120,7 @@ static int check_field(struct wire *w, const ProtobufCMessageDescriptor *message
 	int r;
 
 	if (c->bad || !id || id >= 1u << 29)
-		return wire_error(w, &at, message, "this is no field");
+		return wire_error(w, &at, message, "this is not a field");
 	if (wire != WIRE_VARINT && wire != WIRE_64 && wire != WIRE_BYTES && wire != WIRE_32)
 		return wire_error(w, &at, message, "field %u has no kind that is known (%u)",
 				  (unsigned)id, wire);

@@ -140,8 +140,8 @@ static int choose_share(struct perf_config_job *job, uint32_t count, struct filt
 					    "no random number: %s", strerror(errno));
 		*share = (struct perf_config_share){count, random % count};
 	} else if (share->count != count) {
-		log_info("process_shard_count %u: the session's first data source has chosen one "
-			 "of %u, which counts",
+		log_info("process_shard_count %u: the session's first data source has %u, which "
+			 "applies",
 			 count, share->count);
 	}
 	scope->shard_count = job->config->options.shard_count = share->count;

@@ -108,8 +108,10 @@ static enum import_kind kind_of(struct import *im)
 	/* A file without a machine name may be from any machine: where it has unknown registers, the
 	 * known numbers mean other registers there. */
 	if (stacks && attr->sample_regs_user & ~uw_arch_regs_known(im->arch)) {
-		import_note(im, "its stacks cannot be unwound: they have registers that %s has not",
-			    im->arch == UW_ARCH_X86_64 ? "x86_64" : "aarch64");
+		import_note(
+			im,
+			"its stacks cannot be unwound: they have registers that %s does not have",
+			im->arch == UW_ARCH_X86_64 ? "x86_64" : "aarch64");
 		stacks = false;
 	}
 	if (stacks && (attr->sample_regs_user & begin_mask(im->arch)) != begin_mask(im->arch)) {

@@ -47,6 +47,6 @@ void import_result_deinit(struct import_result *result);
 
 /* Reads @fd to its end.  Borrows @fd and @sink.  < 0: nothing (or no more) could be read or
  * written, and *error has a line without the file's name.  result->summary covers the part that was
- * done; call import_result_deinit() in any case.  A damaged file is no failure: a note reports it. */
+ * done; call import_result_deinit() in any case.  A damaged file is not a failure: a note reports it. */
 int import_run(int fd, const struct import_options *options, struct sink *sink,
 	       struct import_result *result, char *error, size_t error_size);

@@ -56,7 +56,7 @@ action_function *interpose_begin(void)
 	for (enum real i = 0; i < REALS; i++)
 		(void)find(i);
 	front = dlsym(RTLD_DEFAULT, "sigaction");
-	(void)dlerror(); /* a function that the libc lacks is no error of the program */
+	(void)dlerror(); /* a function that the libc lacks is not an error of the program */
 	return front == found[REAL_SIGACTION] ? NULL : (action_function *)found[REAL_SIGACTION];
 }
 

@@ -95,7 +95,7 @@ __attribute__((constructor)) static void marker_begin(void)
 
 	for (enum real i = 0; i < REALS; i++)
 		(void)find(i);
-	(void)dlerror(); /* a function that the libc lacks is no error of the program */
+	(void)dlerror(); /* a function that the libc lacks is not an error of the program */
 	errno = was;
 }
 

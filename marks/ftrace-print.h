@@ -1,6 +1,6 @@
 /* ftrace-print.h - what programs write to trace_marker, read from the kernel's tracer (entries ftrace:print).  Thread: main.
  *
- * ftrace:print is no event for perf_event_open().  The tracer gets an instance of its own (tracefs, instances/perfwind-PID) with
+ * ftrace:print is not an event for perf_event_open().  The tracer gets an instance of its own (tracefs, instances/perfwind-PID) with
  * copy_trace_marker: buffers and a clock that no other user of the tracer sees.  A small process removes it when this one has
  * ended, however it ends; where both were killed, the next recording removes it. */
 #pragma once

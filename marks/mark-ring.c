@@ -200,7 +200,7 @@ static int give(struct mark_ring *ring, struct slot *s, uint32_t at, uint32_t wo
 
 	for (uint32_t i = 0; i < n; i++)
 		ring->room->name[i] = word(ring, at + MARKS_MARK_WORDS + i);
-	/* Two functions have 8 bytes that are no text. */
+	/* Two functions have 8 bytes that are not text. */
 	m.len = m.kind == MARKS_ENTER || m.kind == MARKS_LEAVE ? n * 8 : strnlen(m.name, n * 8);
 	m.gap = count_gap(ring, s, (uint32_t)(word(ring, at + 2) >> 32));
 	s->number++;

@@ -24,7 +24,7 @@ struct mark_ring_mark {
 struct mark_ring_counts {
 	uint64_t marks;	  /* read */
 	uint64_t lost;	  /* overwritten before they were read, or of a thread that found no slot */
-	uint64_t damaged; /* places that are no mark and were passed over */
+	uint64_t damaged; /* places that are not a mark and were passed over */
 	uint64_t words;	  /* copied to look for marks: the work */
 };
 
@@ -35,7 +35,7 @@ struct mark_ring_room {
 };
 
 struct mark_ring;
-/* Consumes @fd, which a target has sent, in any case but -EXDEV.  -EXDEV: it is no memfd that is sealed against shrinking
+/* Consumes @fd, which a target has sent, in any case but -EXDEV.  -EXDEV: it is not a memfd that is sealed against shrinking
  * and growing, so that even closing it could take forever: the caller passes it to base/closer.  -EBADMSG: another size or
  * form. */
 int mark_ring_new(int fd, struct mark_ring_room *room /* borrowed */, struct mark_ring **ret_ring);

@@ -61,7 +61,7 @@ struct mark_rings_counts {
 	uint64_t
 		not_found; /* the same in a pid namespace, where it may be a thread that has ended */
 	uint64_t processes; /* rings accepted */
-	uint64_t rejected;  /* messages that are no ring, or of a process that takes no part */
+	uint64_t rejected;  /* messages that are not a ring, or of a process that takes no part */
 	uint64_t refused;   /* rings beyond the limit */
 };
 void mark_rings_counts(const struct mark_rings *rings, struct mark_rings_counts *ret_counts);

@@ -3,7 +3,7 @@
  * Outside of pid namespaces both are the same, and the kernel is asked whether the thread belongs to the process.  In a pid
  * namespace /proc/PID/task shows it: a walk over all threads of the process.  A target can claim any number for each mark, so there
  * is one walk at a time, and in one turn all walks together look at MARK_WALK_THREADS threads.  What a walk finds is remembered, also
- * that a number is no thread of the process. */
+ * that a number is not a thread of the process. */
 #pragma once
 
 #include "base/util.h"

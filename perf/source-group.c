@@ -20,7 +20,7 @@ enum { FIRST_NS = 250000 }; /* from the start of sampling to the first sample of
 
 static const uint64_t periods[] = {1, PERF_SWITCHES_THIN};
 
-/* After the leader.  A refusal for lack of permission is no failure: switches are then not sampled. */
+/* After the leader.  A refusal for lack of permission is not a failure: switches are then not sampled. */
 static int open_switches(struct perf_source *source, pid_t tid, size_t cpu_index,
 			 struct source_group *group)
 {
@@ -193,7 +193,7 @@ static int open_of_task(struct perf_source *source, pid_t tid, size_t cpu_index,
 			       PERF_FLAG_FD_CLOEXEC);
 }
 
-/* A refusal is no failure: wake-ups are then not known. */
+/* A refusal is not a failure: wake-ups are then not known. */
 static int open_waking(struct perf_source *source, pid_t tid, size_t cpu_index,
 		       struct source_group *group, bool wakers)
 {

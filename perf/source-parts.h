@@ -157,10 +157,10 @@ int source_switch_remember(struct perf_source *source, const struct source_task 
 int source_switch_output(struct perf_source *source, const struct source_task *task,
 			 size_t cpu_index);
 
-/* source-count.c: after the rings.  A refusal is no failure: the tasks are then not watched. */
+/* source-count.c: after the rings.  A refusal is not a failure: the tasks are then not watched. */
 void source_watch_open(struct perf_source *source, const struct source_task *task);
 
-/* After the rings; a refusal is no failure. */
+/* After the rings; a refusal is not a failure. */
 void source_turns_open(struct perf_source *source, struct source_task *task);
 /* No change is in progress any more: the events are about to be disabled. */
 void source_turns_stop(struct perf_source *source);

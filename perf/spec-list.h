@@ -25,6 +25,6 @@ int perf_spec_list(const struct perf_spec_env *env,
 /* The lines "field:TYPE NAME" of a tracepoint ("GROUP:NAME"), without offsets; new memory.  -ENOENT, -EACCES. */
 int perf_spec_fields(const struct perf_spec_env *env, const char *tracepoint, char **ret_text);
 /* Where the integer field @name lies in the raw bytes of a sample of a tracepoint: 1, 2, 4 or 8 bytes.  -ENOENT: there is no
- * tracepoint or field of this name; -EINVAL: it is no integer; -EACCES. */
+ * tracepoint or field of this name; -EINVAL: it is not an integer; -EACCES. */
 int perf_spec_field(const struct perf_spec_env *env, const char *tracepoint, const char *name,
 		    uint32_t *ret_offset, uint32_t *ret_size);

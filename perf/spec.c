@@ -687,7 +687,7 @@ static int parse_user(struct spec_parser *parser, char *what, struct perf_spec *
 	if (r == -ENOEXEC)
 		return spec_error(
 			parser, -EINVAL,
-			"uprobe: %s is no ELF file with symbols: give the offset in the file",
+			"uprobe: %s is not an ELF file with symbols: give the offset in the file",
 			what);
 	if (r < 0)
 		return spec_error(parser, r, "uprobe: %s: %s", what, strerror(-r));

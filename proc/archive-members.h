@@ -48,7 +48,7 @@ struct archive_reader {
 
 /* "elf", "debug", "vdso", "kallsyms". */
 const char *archive_kind_name(enum archive_kind kind);
-/* The next bytes.  0; ARCHIVE_END; -EBADMSG: it is no tar archive, or damaged. */
+/* The next bytes.  0; ARCHIVE_END; -EBADMSG: it is not a tar archive, or damaged. */
 int archive_read(struct archive_reader *r, const uint8_t *data, size_t len);
 /* Is the archive at a place where it may end? */
 bool archive_may_end(const struct archive_reader *r);

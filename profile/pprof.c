@@ -340,7 +340,7 @@ static void count_mappings(const struct pprof *p, uint64_t *counts, size_t *seen
 	}
 }
 
-/* Readers take the first mapping for the program: of those that are no library the one in most
+/* Readers take the first mapping for the program: of those that are not a library the one in most
  * samples.  UINT32_MAX: none. */
 static size_t main_mapping(struct pprof *p)
 {

@@ -1,6 +1,6 @@
 /* profile-mark.c - slices, instants and counters of tracks (TrackDescriptor, TrackEvent): marks of programs.
  *
- * Packets of a track may come in any order, so sections are made at the end, by time.  Waits (category "wait") are no marks: they
+ * Packets of a track may come in any order, so sections are made at the end, by time.  Waits (category "wait") are not marks: they
  * are samples already.  Their two ends stand next to each other in the file.  Events with interned names are not read: perfwind
  * writes none. */
 #include <errno.h>

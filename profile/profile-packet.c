@@ -893,7 +893,7 @@ static int read_sample(struct reader *r, struct sequence *s, const struct packet
 static int count_on_sequence(struct reader *r, struct sequence *s, const struct packet *p,
 			     bool is_first)
 {
-	/* Before the first packet that is there, a hole is no news. */
+	/* Before the first packet that is there, a hole is not news. */
 	if (p->dropped && !is_first) {
 		s->dropped++;
 		for (size_t i = 0; i < DROP_CAUSES; i++)

@@ -32,7 +32,7 @@ static uint32_t next_char(const char **p, const char *end)
 			return TEXT_BAD;
 		c = c << 6 | (s[i] & 0x3f);
 	}
-	/* Overlong forms, surrogates, and what is no Unicode. */
+	/* Overlong forms, surrogates, and what is not Unicode. */
 	if (c < least || (c >= 0xd800 && c < 0xe000) || c > 0x10ffff)
 		return TEXT_BAD;
 	*p += len - 1;

@@ -365,7 +365,7 @@ static bool is_text(const uint8_t *data, size_t len)
 	return n && !memchr(data, 0, n);
 }
 
-/* What a file that is no trace seems to be. */
+/* What a file that is not a trace seems to be. */
 static const char *foreign_kind(const uint8_t *data, size_t len)
 {
 	static const struct {

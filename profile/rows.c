@@ -107,7 +107,7 @@ static int add_calls(struct rows *rows, struct fold *fold, enum report_by by, ui
 		uint32_t symbol = fold_call_symbol(calls[i]), id = symbol;
 
 		if (by == REPORT_MODULE) {
-			/* A marker is no code: it has a row among modules only if it is all there is. */
+			/* A marker is not code: it has a row among modules only if it is all there is. */
 			if (fold->symbols[symbol].kind == FOLD_MARKER && n > 1)
 				continue;
 			id = fold->symbols[symbol].module;

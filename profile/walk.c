@@ -278,7 +278,7 @@ static int visit(struct walk *w, size_t n, const struct walk_visitor *v)
 	return 0;
 }
 
-/* One tree of the @n groups with numbers in @order, ordered by stack; a marker is no part of it.
+/* One tree of the @n groups with numbers in @order, ordered by stack; a marker is not part of it.
  * -E2BIG: all walks together visited too much. */
 static int one_tree(struct walk *w, const uint32_t *order, size_t n, const struct walk_visitor *v)
 {

@@ -219,8 +219,9 @@ static bool wake_at_samples(struct session *s, uint32_t cpu)
 	if (!s->soon_until || i == o->n_cpus || perf_source_read_soon(s->source, cpu, true) < 0)
 		return false;
 	if (!s->soon_until[i])
-		log_verbose("cpu %u: stacks go on beyond their copies: each sample is read at once",
-			    cpu);
+		log_verbose(
+			"cpu %u: stacks are deeper than their copies: each sample is read at once",
+			cpu);
 	s->n_soon += !s->soon_until[i];
 	hurry(s, true);
 	s->soon_until[i] = clock_ns(CLOCK_MONOTONIC) + SOON_MS * NSEC_PER_MSEC;
@@ -250,7 +251,7 @@ static void read_soon(struct session *s, uint32_t cpu)
 	if (s->state != SESSION_RUNNING || wake_at_samples(s, cpu))
 		return;
 	if (!s->eager_until)
-		log_verbose("stacks go on beyond their copies: the rings are read each %d us",
+		log_verbose("stacks are deeper than their copies: the rings are read each %d us",
 			    EAGER_READ_US);
 	if (!s->eager_until)
 		(void)loop_timer_set(&s->tick, EAGER_READ_US * 1000, EAGER_READ_US * 1000);

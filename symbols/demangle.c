@@ -129,7 +129,7 @@ static void put_utf8(struct uw_text *text, uint32_t code)
 	}
 }
 
-/* At a digit behind 'z': the length with the U, 0 if it is no character. */
+/* At a digit behind 'z': the length with the U, 0 if it is not a character. */
 static size_t z_code(const char *at, size_t len, struct uw_text *text)
 {
 	uint32_t code = 0;

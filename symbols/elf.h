@@ -32,7 +32,7 @@ struct uw_elf {
 	size_t names_len;
 };
 
-/* Each: -ENOEXEC when it is no little-endian ELF image, -EBADMSG when it is damaged. */
+/* Each: -ENOEXEC when it is not a little-endian ELF image, -EBADMSG when it is damaged. */
 int uw_elf_open(struct uw_elf *elf, struct uw_source *source);
 int uw_elf_open_fd(struct uw_elf *elf, int fd);
 int uw_elf_open_bytes(struct uw_elf *elf, const uint8_t *data, size_t len);

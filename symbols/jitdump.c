@@ -325,7 +325,7 @@ static int read_header(struct jitdump *d, int fd)
 	(void)cursor_bytes(&c, 20);
 	if (d->at >= sizeof(bytes))
 		d->other_clock = cursor_u64(&c) & FLAG_OTHER_CLOCK && !c.bad;
-	buffer_append(&d->pool, "", 1); /* 0 is no text */
+	buffer_append(&d->pool, "", 1); /* 0 is not text */
 	return d->pool.bad ? fail(-ENOMEM) : 0;
 }
 

@@ -99,7 +99,7 @@ static int open_disassembler(const struct capstone *c, enum uw_arch arch, bool i
 	return 0;
 }
 
-/* Bytes that are no instruction: on x86 one, else a word. */
+/* Bytes that are not an instruction: on x86 one, else a word. */
 static void no_instruction(const struct uw_code *code, const uint8_t *at, size_t left,
 			   struct uw_instruction *to)
 {

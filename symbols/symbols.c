@@ -47,7 +47,7 @@ enum frame_kind jit_kind_of_name(const char *name, size_t len)
 
 /* ---- memory ---- */
 
-/* One more than @n, so that none is no error. */
+/* One more than @n, so that none is not an error. */
 static void *copy_new(size_t n, size_t size)
 {
 	return unshared_new((n + 1) * size);
@@ -317,7 +317,7 @@ enum {
 	AHEAD = 16, /* names are prefetched this many entries before they are copied */
 };
 _Static_assert(UW_SYMBOL_NAME_MAX < UINT16_MAX, "entries have 16 bits for it");
-_Static_assert((int)FRAME_KINDS <= ' ', "a kind is no character of a name");
+_Static_assert((int)FRAME_KINDS <= ' ', "a kind is not a character of a name");
 
 struct entry {
 	uint64_t start;

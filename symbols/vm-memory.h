@@ -34,7 +34,7 @@ bool vm_memory_read(struct vm_memory *m, uint64_t address, void *to, size_t len)
 bool vm_memory_read_once(struct vm_memory *m, uint64_t address, void *to, size_t len);
 /* The text at @address with its NUL, cut at @room - 1; false: none. */
 bool vm_memory_text(struct vm_memory *m, uint64_t address, char *to, size_t room);
-/* The text of @len bytes at @address as a name, cut at @room - 1: bytes that are no printable UTF-8 are replaced by '?'.  false:
+/* The text of @len bytes at @address as a name, cut at @room - 1: bytes that are not printable UTF-8 are replaced by '?'.  false:
  * it is empty or cannot be read. */
 bool vm_memory_name(struct vm_memory *m, uint64_t address, uint64_t len, char *to, size_t room);
 

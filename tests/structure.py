@@ -6,7 +6,7 @@ have a header of their own.  Prints one line a test:
 
   circles        no two modules of a folder call one another, directly or through others of that folder
   narrow         for information: the share of exported functions that one other file of the same folder alone calls, and
-                 of these the ones that no test calls either: they are no interface
+                 of these the ones that no test calls either: they are not an interface
   unused         no function is exported that its own file alone uses: it is static
   private        the number of -private.h headers: below PRIVATE
 """

@@ -342,7 +342,7 @@ static bool sp_operand(const struct code_insn *in, int64_t *ret_offset)
 {
 	uint8_t modrm = in->op[1];
 
-	/* Two registers are no operand, and have no byte behind ModRM. */
+	/* Two registers are not an operand, and have no byte behind ModRM. */
 	if (modrm >> 6 == 3 || (modrm & 7) != REG_SP || in->op[2] != 0x24 || in->rex & 3)
 		return false;
 	*ret_offset = modrm >> 6 == 0 ? 0 : modrm >> 6 == 1 ? imm8(in->op + 3) : imm32(in->op + 3);

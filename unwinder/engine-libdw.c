@@ -344,7 +344,7 @@ static enum libdw_walk libdw_check(struct libdw_engine *e, uint64_t pc)
 	e->guess = r == ORACLE_NO_INFO;
 	if (r != ORACLE_STOP)
 		return WALK_ON;
-	/* A return address that leads nowhere is no frame. */
+	/* A return address that leads nowhere is not a frame. */
 	return e->res->reason == UW_NO_MODULE && e->res->n_frames ? WALK_NO_FRAME : WALK_LAST;
 }
 

@@ -243,7 +243,7 @@ static void libunwind_end(struct libunwind_engine *e, int r)
 	if (r == -UNW_ENOMEM && !e->error)
 		e->error = -ENOMEM;
 	if (e->stopped) {
-		/* A return address that leads nowhere is no frame. */
+		/* A return address that leads nowhere is not a frame. */
 		if (res->reason == UW_NO_MODULE && res->n_frames > 1)
 			res->n_frames--;
 		return;

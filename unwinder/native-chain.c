@@ -125,7 +125,7 @@ struct chain {
 	bool unread;		    /* a function with unreadable unwind information */
 };
 
-/* The last frame is no root. */
+/* The last frame is not a root. */
 static void chain_ends(struct native *e, const struct chain *c, const struct chain_place *last)
 {
 	uint64_t pc = uw_frame_pc(c->res->frames[c->res->n_frames - 1]);

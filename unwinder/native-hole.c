@@ -35,7 +35,7 @@ enum {
 	HOLE_EVERY = 16, /* of the later ones */
 	HOLE_LAST = 256,
 	HOLE_FRESH = 64,       /* stacks; then all frames of one are noted, for the order of use */
-	HOLE_FAILURES_MAX = 5, /* each one that was no use makes it half as many */
+	HOLE_FAILURES_MAX = 5, /* each one that was of no use makes it half as many */
 	HOLE_PAGE = 4096,      /* the smallest there is */
 	HOLE_CODE_MAX = 64 << 10,
 	HOLE_CODE_READ = 4096,

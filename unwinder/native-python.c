@@ -23,7 +23,7 @@
  *   frame, and its next instruction.
  * - A frame is proved where its words read the same before the sample and after.
  * - The caller of a function is a guess, and proved after more readings, where each reading of this function at this
- *   address has shown the same caller (script_usual()).  One reading is no evidence: by then another call may have led
+ *   address has shown the same caller (script_usual()).  One reading is not evidence: by then another call may have led
  *   to the same function.
  * - What is not known is left out, and the loop's frame stands for it. */
 #include "unwinder/script-frames.h"

@@ -628,7 +628,7 @@ static rule_t native_compile(struct native *e, const struct walk *w,
 
 /* ---- a miss in the cache by pc ---- */
 
-/* A caller in no mapping is no caller: the word on the stack is not a return address. */
+/* A caller in no mapping is not a caller: the word on the stack is not a return address. */
 static rule_t native_no_module(struct native *e, struct walk *w)
 {
 	uint64_t frame = w->frames[w->n - 1];

@@ -47,7 +47,7 @@ struct gauge {
 	const char *root;
 	uint64_t last_poll, last_look;
 	bool has_last;
-	uint64_t last; /* of the reading, where it is no process's */
+	uint64_t last; /* of the reading, where it is not a process's */
 	struct target *targets;
 	size_t n_targets;
 	struct perf_source *events;

@@ -193,7 +193,7 @@ static int client_send(struct client *c)
 	return 0;
 }
 
-/* Bytes that are no message. */
+/* Bytes that are not a message. */
 static int queue_bytes(struct control_stream *s, const void *data, size_t len)
 {
 	buffer_append(&s->out, data, len);

@@ -11,7 +11,7 @@
  *   user's own (it runs as root, or as a plain user that the kernel limits): it lends none to the clients
  *
  * A process is a user's own when the kernel would let the user trace it (kernel/ptrace.c, __ptrace_may_access(), of a
- * caller without capabilities): its four user ids are the user's (so it is no set-user-ID program), its four group
+ * caller without capabilities): its four user ids are the user's (so it is not a set-user-ID program), its four group
  * ids are the user's primary group, it has no capabilities, and it is dumpable (PR_SET_DUMPABLE, which an exec of a
  * set-user-ID or unreadable program clears, too).  A process with capabilities in the user's own user namespace could
  * be traced by the user and is refused here: the owner of the namespace cannot be read without more privileges.

@@ -377,7 +377,8 @@ static int take_config(struct instance *in, const Pb__DataSourceConfig *config, 
 	int r;
 
 	if (!config->target_buffer || config->target_buffer > UINT16_MAX) {
-		(void)snprintf(error, error_size, "target_buffer: %u is no buffer of the service",
+		(void)snprintf(error, error_size,
+			       "target_buffer: %u is not a buffer of the service",
 			       config->target_buffer);
 		return fail(-EINVAL);
 	}

@@ -522,7 +522,7 @@ static int fill(struct perfdata *pd)
 	return 0;
 }
 
-/* Bytes behind a record that are no record. */
+/* Bytes behind a record that are not a record. */
 static void skip(struct perfdata *pd)
 {
 	size_t n = min_u64(pd->input.filled - pd->input.at, pd->skip_left);

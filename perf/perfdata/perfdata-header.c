@@ -587,7 +587,8 @@ static const char *what_is_wrong(uint64_t magic, uint64_t size, int fd)
 	if (size != PIPE_HEADER && size != FILE_HEADER)
 		return "has a header of unknown size";
 	if (size == FILE_HEADER && lseek(fd, 0, SEEK_CUR) < 0)
-		return "is no recording made for a pipe: give the file's name, or use `perf record "
+		return "is not a recording made for a pipe: give the file's name, or use `perf "
+		       "record "
 		       "-o -`";
 	return NULL;
 }

@@ -461,7 +461,7 @@ struct scan {
 	void (*mapped)(void *arg, const struct record_event *mapping);
 	void *arg;
 	uint64_t at, end; /* of the file */
-	uint64_t skip;	  /* bytes at `at` that are no record */
+	uint64_t skip;	  /* bytes at `at` that are not a record */
 	uint64_t piece_at;
 	size_t filled;
 	uint8_t piece[PIECE], aligned[PIECE] __attribute__((aligned(8)));

@@ -230,7 +230,7 @@ static bool is_stuck(struct load_pool *pool, struct load_slot *slot, uint64_t no
 	if (cpu_ns != slot->cpu_ns || helper_runnable(slot->helper))
 		slot->progress_at = now;
 	slot->cpu_ns = cpu_ns;
-	/* A file that only has to be closed is no loss, and another request waits for it. */
+	/* A file that only has to be closed is not a loss, and another request waits for it. */
 	if (helper_mark(slot->helper) & LOAD_MARK_CLOSING)
 		deadline = min_u64(deadline, BLOCKED_MS * NSEC_PER_MSEC);
 	return now - slot->progress_at >= deadline ||

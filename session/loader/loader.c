@@ -163,7 +163,7 @@ static void take_requests(struct loader *l)
 	}
 }
 
-/* Symbols that came with the unwind half, or cannot be had, are no work. */
+/* Symbols that came with the unwind half, or cannot be had, are not work. */
 static bool is_done(const struct load_request *request)
 {
 	if (request->kind == LOAD_LINES)

@@ -12,7 +12,7 @@
 
 enum record_kind {
 	RECORD_SAMPLE,
-	RECORD_EVENT,  /* all that is no sample */
+	RECORD_EVENT,  /* all that is not a sample */
 	RECORD_PARTNER /* of sideband rings: a sample of a wake-up, not parsed */
 };
 

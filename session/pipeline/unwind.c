@@ -635,7 +635,7 @@ static bool is_for_main(struct unwind_stage *s)
 static void note_turn(struct unwind_stage *s, bool given_back)
 {
 	s->given_back = given_back ? s->given_back + 1 : 0;
-	/* One read now and then, of a function that is new, is no reason to leave the next turn to the thread. */
+	/* One read now and then, of a function that is new, is not a reason to leave the next turn to the thread. */
 	s->skip = s->given_back > 1 ? 1u << min_u64(s->given_back - 2, SKIP_SHIFT_MAX) : 0;
 }
 

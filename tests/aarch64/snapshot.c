@@ -128,7 +128,7 @@ static void record_end(size_t at)
 	memcpy(records + at + 6, &size, 2);
 }
 
-/* PERF_SAMPLE_TID, PERF_SAMPLE_TIME behind what is no sample */
+/* PERF_SAMPLE_TID, PERF_SAMPLE_TIME behind what is not a sample */
 static void put_id(void)
 {
 	put_two(pid, pid);

@@ -69,7 +69,7 @@ static void print_engine(const struct bench *b, size_t i)
 	printf(" %9llu\n", (unsigned long long)f->cache_bytes / 1024);
 }
 
-/* Apart: the shares do not show it, and what is CUT is no failure. */
+/* Apart: the shares do not show it, and what is CUT is not a failure. */
 static void print_outcomes(const struct bench *b)
 {
 	printf("  whole / cut / failed:");

@@ -53,7 +53,7 @@ def samples(lines):
 
 
 def unmarked(frames, sequences):
-    """Of the frames known_0 to known_7 that are no guesses: how many, and how many are not what the program states."""
+    """Of the frames known_0 to known_7 that are not guesses: how many, and how many are not what the program states."""
     known = [(int(name[6]), guessed) for name, guessed in frames if name and name.startswith("known_") and name[6:].isdigit()]
     digits = "".join(str(d) for d, _ in known)
     if len(digits) < 2:

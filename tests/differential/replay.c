@@ -148,7 +148,7 @@ static int module_load(struct uw_module *module, const char *path)
 	return r == -ENOMEM ? r : 0;
 }
 
-/* NULL for what is no file. */
+/* NULL for what is not a file. */
 static int module_get(struct samples *samples, const char *path, const struct uw_build_id *build_id,
 		      struct uw_module **ret_module)
 {

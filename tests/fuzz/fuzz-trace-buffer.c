@@ -2,7 +2,7 @@
  *
  * Input: size and policy in 2 bytes, then steps of 3: an operation and a size.  What is read of a
  * sequence is what was written, in order; a hole is marked in the packet behind it and by nothing
- * else; the statistics add up.  One operation writes the input itself, which mostly is no packet.
+ * else; the statistics add up.  One operation writes the input itself, which mostly is not a packet.
  */
 #include <errno.h>
 #include <stdlib.h>

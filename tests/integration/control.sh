@@ -328,7 +328,7 @@ if shows_root_mount; then
 	check map-own has map-own 'main;call_jitted;jitted_function;'
 	check map-private has map-private 'main;call_jitted;jitted_function;'
 else
-	skip map-own "in a chroot on a folder that is no mount point the place of another user's map cannot be verified"
+	skip map-own "in a chroot on a folder that is not a mount point the place of another user's map cannot be verified"
 fi
 as $ALICE mv "$MAP" "$TMP/alice/map"
 as $ALICE ln -s "$TMP/sealed/secret" "$MAP"
@@ -522,7 +522,7 @@ if [ -z "${UNIT_DAEMON:-}" ]; then
 	for time in first second killed; do
 		becomes
 		check become-$time-user [ "$(ps -o user= -p $DAEMON_STARTED)" = nobody ]
-		check become-$time-reported hasnt_line "$TMP/become.err" 'cannot be asked|can be asked for'
+		check become-$time-reported hasnt_line "$TMP/become.err" 'no process can opt in|recordings on request: '
 		SOCKET=$TMP/root/control.sock asks $ALICE become-$time -p $ALICES
 		check become-$time-asked test -s "$TMP/become-$time.pftrace"
 		check become-$time-sweeper is_confined "$(pgrep -P $DAEMON_STARTED -x pw-sockets)"

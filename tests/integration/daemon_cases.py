@@ -986,7 +986,7 @@ def android_sockets():
         wrong = dict(env, **{"ANDROID_SOCKET_perfwind_" + name: str(read_end)})
         daemon = Daemon("@nobody", env=wrong, pass_fds=[read_end, *(s.fileno() for s in bound.values())])
         expect(daemon.process.wait(30) == 1, "status %s" % daemon.process.returncode)
-        expect('"%s" is no listening socket' % name in daemon.log(), daemon.log())
+        expect('"%s" is not a listening socket' % name in daemon.log(), daemon.log())
 
 
 @case

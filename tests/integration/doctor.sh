@@ -171,7 +171,7 @@ else
 	skip yama "ptrace_scope cannot be changed here"
 fi
 
-# In a container: root there is no root, and its capabilities are no rights over the machine.
+# In a container: root there is no root, and its capabilities are not rights over the machine.
 if as_nobody unshare -Urpf --mount-proc true 2>/dev/null; then
 	put perf_event_paranoid 2
 	inside() { as_nobody unshare -Urpf --mount-proc "$@"; }

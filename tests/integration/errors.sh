@@ -123,7 +123,7 @@ for kind in text noise empty elf dir missing; do
 	refuse "report-$kind" 1 "$kind|[Nn]o such|directory|trace" report "$kind"
 	refuse "export-$kind" 1 "$kind|[Nn]o such|directory|trace" export --to folded -o out "$kind"
 done
-# A trace of a stock service is no foreign file.
+# A trace of a stock service is not a foreign file.
 check report-stock "$PERFWIND" report "$STOCK"
 # Nor one that lacks its end: it never promised one.
 stock_ends() { ! "$PERFWIND" report "$STOCK" 2>&1 | grep -E '^End |not whole' && "$PERFWIND" losses "$STOCK"; }
@@ -143,8 +143,8 @@ if is_root && command -v setpriv >/dev/null; then
 	setpriv --reuid=65534 --regid=65534 --clear-groups "$TMP/perfwind" daemon -s "$TMP/no-service" 2>"$TMP/plain.err" &
 	plain=$!
 	started $plain
-	check daemon-without-control wait_for grep -qE '^perfwind: no recordings can be asked for: /run/perfwind/control.sock: .*--control-socket' "$TMP/plain.err"
-	check daemon-without-hook wait_for grep -qE '^perfwind: processes that may not be read cannot be asked: .*--hook-socket' "$TMP/plain.err"
+	check daemon-without-control wait_for grep -qE '^perfwind: no recordings on request: /run/perfwind/control.sock: .*--control-socket' "$TMP/plain.err"
+	check daemon-without-hook wait_for grep -qE '^perfwind: no process can opt in to profiling: .*--hook-socket' "$TMP/plain.err"
 	check daemon-goes-on kill $plain
 else
 	skip daemon-without-sockets "needs root and setpriv"

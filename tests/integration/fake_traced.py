@@ -344,7 +344,7 @@ class Service:
         elif invoke is not None:
             self.take_call(request, invoke)
         else:
-            self.violation("a frame that is no request")
+            self.violation("a frame that is not a request")
 
     def take_bind(self, request, body):
         if self.bound is not None:

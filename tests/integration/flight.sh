@@ -86,7 +86,7 @@ check later-client [ $? = 0 ]
 check one-for-both grep -q "in progress already: $TMP/first.pftrace" "$TMP/later.err"
 check no-second-file [ ! -e "$TMP/later.pftrace" ]
 check file-for-both more_than "$TMP/first.pftrace" 100
-# Failures of the file; a process that is no recorder; another user.
+# Failures of the file; a process that is not a recorder; another user.
 check full-device fails 1 "$PERFWIND" snapshot -p $recorder -o /dev/full
 check after-full-device snapshot -p $recorder -o "$TMP/mine.pftrace"
 check no-recorder fails 1 "$PERFWIND" snapshot -p $$

@@ -238,7 +238,7 @@ check gone-symbolized sh -c "'$PERFWIND' symbolize --buildid-dir '$TMP/debug.tar
 check gone-symbolized-names has gone recurse_
 check gone-symbolized-lines sh -c "'$PERFWIND' trace --dump '$TMP/gone.pftrace' | grep -q recursion.c"
 check gone-no-archive sh -c "! '$PERFWIND' symbolize --buildid-dir '$TMP/gone.data' '$TMP/gone.pftrace' 2>'$TMP/none.err'"
-check gone-no-archive-line grep -q 'gone.data: is no tarball of perf archive' "$TMP/none.err"
+check gone-no-archive-line grep -q 'gone.data: is not a tarball made by perf archive' "$TMP/none.err"
 check gone-archives-removed rmdir "$TMPDIR"
 unset TMPDIR
 

@@ -26,7 +26,7 @@ refused() {
 	shift 2
 	user_records "$name" "$@"
 	local status=$?
-	# What is printed before and is no error: the missing counter, the kernel, the rings.
+	# What is printed before and is not an error: the missing counter, the kernel, the rings.
 	grep -vE 'no hardware cycle counter|^perfwind: (kernel not permitted|rings of|limited here: )' "$TMP/$name.err" >"$TMP/$name.errors"
 	[ $status = 1 ] && [ "$(wc -l <"$TMP/$name.errors")" = 1 ] && grep -qE -- "$regex" "$TMP/$name.errors" && return 0
 	echo "status $status, and:"

@@ -13,7 +13,7 @@ check recursion-nothing-lost json recursion 'v["lost"]["samples"] == 0 and v["lo
 check recursion-nothing-skipped json recursion 'not set(v["skipped"]) - {"double"}'
 check recursion-file-size json recursion "v['bytes'] == $(stat -c %s "$TMP/recursion.pftrace")"
 
-# Calls that libraries try, and helper processes refuse, are no lines in the kernel's log (seccomp, audit type 1326).
+# Calls that libraries try, and helper processes refuse, are not lines in the kernel's log (seccomp, audit type 1326).
 logged() { dmesg 2>/dev/null | grep -c "type=1326.*exe=\"$(realpath "$PERFWIND")\".*code=0x50000"; }
 before=$(logged)
 XDG_CACHE_HOME=$TMP/logged record logged -- "$PROGRAMS/recursion" 0.5
@@ -58,7 +58,7 @@ rm "$TMP/not-run.pftrace"
 # Options end at the command: its own are not ours.
 record own-options sh -c 'exit 3'
 check status-without-dashes [ $? = 3 ]
-# The command is terminated after -d, which is no fault.
+# The command is terminated after -d, which is not a fault.
 record duration -d 0.5 -- sleep 100
 check duration-status [ $? = 0 ]
 check duration-bound json duration '0.4 < v["duration_s"] < 20'

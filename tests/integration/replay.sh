@@ -52,7 +52,7 @@ check replaced-counted json dwarf "v['samples'] == 23"
 check replaced-no-names hasnt dwarf 'burn|start_c|middle'
 
 # Files of other machines, made of these.  One that states which: an error, and no trace.  One that does not, with
-# registers that this machine has not: no stack is made of these registers, the samples are there all the same.
+# registers that this machine does not have: no stack is made of these registers, the samples are there all the same.
 foreign() {
 	local name=$1
 	shift
@@ -87,7 +87,7 @@ for n in 32 33 34 45; do
 		not_ok "registers-$n-made" "it could not be written"
 	check "registers-$n-imported" imported registers-$n
 	if [ "$(uname -m)" = x86_64 ]; then
-		check "registers-$n-reported" grep -q 'its stacks cannot be unwound: they have registers that x86_64 has not' "$TMP/registers-$n.err"
+		check "registers-$n-reported" grep -q 'its stacks cannot be unwound: they have registers that x86_64 does not have' "$TMP/registers-$n.err"
 		check "registers-$n-no-stack" json registers-$n "v['samples'] == 23 and v['skipped'] == {}"
 		check "registers-$n-no-callers" hasnt registers-$n 'start_c|middle;'
 	fi
@@ -143,7 +143,7 @@ cp "$TMP/own.data" "$TMP/itself.data"
 ln "$TMP/itself.data" "$TMP/itself.link"
 itself() {
 	! "$PERFWIND" import -o "$TMP/itself.link" "$TMP/itself.data" 2>"$TMP/itself.err" &&
-		grep -q 'is the file to be read' "$TMP/itself.err" && cmp "$TMP/own.data" "$TMP/itself.link"
+		grep -q 'is the input, and cannot be the trace too' "$TMP/itself.err" && cmp "$TMP/own.data" "$TMP/itself.link"
 }
 check itself-refused itself
 mkdir "$TMP/threads.data"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # runtimes.sh - programs of JIT compilers, interpreters and other compilers (tests/programs/runtimes): the share of whole stacks, and of
 # samples with the right innermost function, as the program's source states it.  A table, one row a runtime and mode, is its last output.
-# A runtime that is not installed is no failure: `unable`, as Java, node and ghc are too large for .ci/deps.
+# A runtime that is not installed is not a failure: `unable`, as Java, node and ghc are too large for .ci/deps.
 . "$(dirname "$0")/lib"
 need_perf
 SOURCES=$PWD/tests/programs/runtimes

@@ -100,7 +100,7 @@ silent alone read
 check "-p: the recording ends" record_for alone 3 -p $TARGET
 over alone
 
-# What stands where a perf map should is no file to read, or one without an end.
+# What stands where a perf map should is not a file to read, or one without an end.
 for kind in fifo zero huge; do
 	"$PROGRAMS/jit" 60 &
 	TARGET=$!

@@ -143,7 +143,7 @@ def helps(top):
     top.until("q +quit")
     top.press("x")
     table(top)
-    top.press("\033[C")  # this arrow is no key
+    top.press("\033[C")  # this arrow is not a key
     top.press("Q")
     top.until("<ended 0>")
 

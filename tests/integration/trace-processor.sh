@@ -1,7 +1,7 @@
 #!/bin/bash
 # trace-processor.sh - each kind of trace in Perfetto's own reader: no error, no loss, and the slices, counters and samples that it
 # must have.  Runs where TRACE_PROCESSOR names trace_processor_shell, PERFETTO_BIN a folder with it, or the path has it: it is
-# built elsewhere and is no part of this repository.
+# built elsewhere and is not part of this repository.
 . "$(dirname "$0")/lib"
 READER=${TRACE_PROCESSOR:-${PERFETTO_BIN:+$PERFETTO_BIN/trace_processor_shell}}
 READER=${READER:-$(command -v trace_processor_shell)}

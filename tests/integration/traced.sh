@@ -1,7 +1,7 @@
 #!/bin/bash
 # traced.sh - `perfwind daemon` under Perfetto's own service, consumer and reader.
 # Runs where PERFETTO_BIN names a folder with traced and perfetto (and trace_processor_shell, for what a reader reports);
-# they are built elsewhere and are no part of this repository.  Without it only the judge of the traces is tested.
+# they are built elsewhere and are not part of this repository.  Without it only the judge of the traces is tested.
 . "$(dirname "$0")/lib"
 export PYTHONDONTWRITEBYTECODE=1
 check stock-trace-lossless "$PYTHON" "$INTEGRATION/service_stats.py" tests/data/stock-50hz.pftrace

@@ -11,7 +11,7 @@
  *     main > turn > even > even_leaf > burn
  *     main > turn > odd > odd_leaf > burn
  *
- * With a fourth one the dump's header has the flag of times that are no CLOCK_MONOTONIC. */
+ * With a fourth one the dump's header has the flag of times that are not CLOCK_MONOTONIC. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

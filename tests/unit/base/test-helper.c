@@ -257,7 +257,7 @@ static void test_sleeps(void **state)
 	assert_int_equal(errno, ESRCH);
 }
 
-/* It works on, so it is no sleeper. */
+/* It works on, so it is not a sleeper. */
 static void test_spins(void **state)
 {
 	const uint8_t kind = SPIN;

@@ -185,7 +185,7 @@ static void every_form(void **state)
 	assert_string_equal(v.called, "a,b,(none),,");
 	assert_int_equal(parse(&any, &v, WORDS(W("--secret")), &n), 0);
 	assert_true(v.flag);
-	/* Standard output, a value of the same word, and a word that is no option. */
+	/* Standard output, a value of the same word, and a word that is not an option. */
 	assert_int_equal(
 		parse(&any, &v,
 		      WORDS(W("-x"), W("-"), W("-x-f"), W("--call=--flag"), W("-x"), W("-[A b]")),

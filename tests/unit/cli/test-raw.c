@@ -63,7 +63,7 @@ static void test_refused(void **state)
 	assert_int_equal(access("/tmp/not-made", F_OK), -1);
 	assert_true(raw_open("/no/such/folder/x", 1, &replaced, &raw) < 0);
 	assert_null(raw);
-	/* What is no file keeps its name. */
+	/* What is not a file keeps its name. */
 	assert_non_null(mkdtemp(folder));
 	(void)snprintf(path, sizeof(path), "%s/fifo", folder);
 	assert_int_equal(mkfifo(path, 0600), 0);

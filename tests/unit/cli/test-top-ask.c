@@ -70,7 +70,7 @@ static void test_request(void **state)
 	free(err);
 }
 
-/* Asked for the kernel's half only, a refusal is no failure: your own privileges suffice. */
+/* Asked for the kernel's half only, a refusal is not a failure: your own privileges suffice. */
 static void test_kernel_refused(void **state)
 {
 	char *out, *err;

@@ -132,7 +132,7 @@ static void test_rows(void **state)
 	}
 }
 
-/* What came is no trace: it cannot be shown, and what comes next can. */
+/* What came is not a trace: it cannot be shown, and what comes next can. */
 static void test_damage(void **state)
 {
 	char *text;

@@ -257,7 +257,7 @@ static void test_json_is_reported(void **state)
 }
 
 /* What a target or a user has called something is safe on a terminal, and JSON for a program: escape
- * sequences, line ends, C1 controls, and bytes that are no text. */
+ * sequences, line ends, C1 controls, and bytes that are not text. */
 static void test_controls(void **state)
 {
 	char *text;

@@ -51,8 +51,8 @@ static void test_bad(void **state)
 	REFUSED("\x18\x80", "byte 0, in TraceConfig: duration_ms is cut short");
 	REFUSED("\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
 		"byte 0, in TraceConfig: duration_ms is cut short");
-	REFUSED("\x80", "byte 0, in TraceConfig: this is no field");
-	REFUSED("\x00", "byte 0, in TraceConfig: this is no field");
+	REFUSED("\x80", "byte 0, in TraceConfig: this is not a field");
+	REFUSED("\x00", "byte 0, in TraceConfig: this is not a field");
 	REFUSED("\x0a\x05\x08\x04", "byte 1, in TraceConfig: buffers of 5 bytes goes past the end");
 	REFUSED("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
 		"byte 1, in TraceConfig: buffers of 18446744073709551615 bytes goes past the end");
@@ -62,7 +62,7 @@ static void test_bad(void **state)
 		"a\0b",
 		"byte 2, in TraceConfig: unique_session_name holds a NUL");
 	REFUSED("\xb0\x01\x03", "byte 0, in TraceConfig: unique_session_name is of another kind");
-	REFUSED("\x82\x80\x80\x80\x10\x00", "byte 0, in TraceConfig: this is no field");
+	REFUSED("\x82\x80\x80\x80\x10\x00", "byte 0, in TraceConfig: this is not a field");
 }
 
 static void test_bounds(void **state)

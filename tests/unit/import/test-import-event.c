@@ -151,8 +151,9 @@ static void test_registers(void **state)
 		1ull << 8,
 		"its stacks cannot be unwound: no stack pointer or no instruction pointer was "
 		"recorded (--user-regs)");
-	check_addresses(uw_arch_regs_mask(UW_ARCH_X86_64) | 1ull << 40,
-			"its stacks cannot be unwound: they have registers that x86_64 has not");
+	check_addresses(
+		uw_arch_regs_mask(UW_ARCH_X86_64) | 1ull << 40,
+		"its stacks cannot be unwound: they have registers that x86_64 does not have");
 }
 
 static void test_engine(void **state)

@@ -1,6 +1,6 @@
 /* test-hook.c - programs with the hook loaded (tests/programs/hook-*.c), asked by a stand-in for the
  * daemon: what comes over the socket, and what the program notices.  Another perfwind on this machine
- * may ask them as well: a request more than ours is no fault. */
+ * may ask them as well: a request more than ours is not a fault. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -429,7 +429,7 @@ static void test_fork(void **state)
 	end(&t);
 }
 
-/* Tried again: a hook that answers to a signal that is no request does so each time. */
+/* Tried again: a hook that answers to a signal that is not a request does so each time. */
 static void test_not_a_request(void **state)
 {
 	int fds[HOOK_DESCRIPTORS], answers = 0;

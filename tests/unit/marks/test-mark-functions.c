@@ -499,7 +499,7 @@ static void far_down(void **state)
 	}
 }
 
-/* longjmp() out of a deep recursion is no search: all that was left ends at once. */
+/* longjmp() out of a deep recursion is not a search: all that was left ends at once. */
 static void left_deep_down(void **state)
 {
 	enum { DEEP = MARK_FUNCTIONS_DEPTH - 10 };

@@ -1,4 +1,4 @@
-/* test-mark-rings.c - the hand-over of rings: a ring of this process, what is no ring, a program that replaces another; the work of
+/* test-mark-rings.c - the hand-over of rings: a ring of this process, what is not a ring, a program that replaces another; the work of
  * one turn for rings that are full, damaged, or claim threads that are not there. */
 #include <sys/wait.h>
 
@@ -266,7 +266,7 @@ static void welcome(void **state)
 	assert_true(takes_part(rings, (uint32_t)getpid(), geteuid() + 1));
 	assert_int_equal(counts(rings).rejected, 0);
 	assert_int_equal(counts(rings).processes, 0);
-	/* What is no ring; a ring at the wrong socket, each way. */
+	/* What is not a ring; a ring at the wrong socket, each way. */
 	send_byte(MARKS_HELLO, pair[0]);
 	send_byte(MARKS_BYTE, fd);
 	hand_over(rings, MARKS_HELLO, &fd, 1);

@@ -230,7 +230,7 @@ static void few_files(void)
 	child_wait(&child);
 }
 
-/* The soft limit alone is no reason: it is raised. */
+/* The soft limit alone is not a reason: it is raised. */
 static void soft_limit(void)
 {
 	struct rlimit limit;

@@ -252,7 +252,7 @@ static void test_machine(void **state)
 	fixture_deinit(&f);
 }
 
-/* Samples that are no doubles, in time order, as (event, size) that changes at each switch and
+/* Samples that are not doubles, in time order, as (event, size) that changes at each switch and
  * never comes back. */
 static size_t check_spans(const struct fixture *f, uint32_t ring, size_t n_switches,
 			  uint64_t seen[64])

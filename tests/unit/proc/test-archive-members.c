@@ -134,7 +134,7 @@ static void test_members(void **state)
 	}
 }
 
-/* Names that are no file of a cache, and what is no file. */
+/* Names that are not a file of a cache, and what is not a file. */
 static void test_foreign_names(void **state)
 {
 	static const char *const names[] = {"elf",

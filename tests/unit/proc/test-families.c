@@ -158,7 +158,7 @@ static void test_many_threads(void **state)
 	put_process(11, 10);
 	for (uint32_t tid = 10; tid < 10 + 4100; tid++)
 		put_thread(10, tid, tid == 10 ? "12 " : "");
-	family(0, LIST(10), LIST(10, 11)); /* 12 is in the list, and is no process */
+	family(0, LIST(10), LIST(10, 11)); /* 12 is in the list, and is not a process */
 }
 
 static void stay(int in, int out, void *arg)

@@ -120,7 +120,7 @@ static void test_by_path(void **state)
 	id = build_id_of(one);
 	id.build_id.len = 16;
 	assert_int_equal(try_open(nobody, 1, 2, one, &id, &proved), -ENOENT);
-	/* a build id is known, the file is no ELF image at all */
+	/* a build id is known, the file is not an ELF image at all */
 	id = build_id_of(one);
 	assert_int_equal(try_open(nobody, 1, 2, in_dir("one.c"), &id, &proved), -ENOENT);
 

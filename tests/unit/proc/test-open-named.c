@@ -265,7 +265,7 @@ static char map_of(uint32_t pid, const char *path)
 	return fd >= 0 ? 'y' : fd == -EXDEV ? 'x' : 'n';
 }
 
-/* In a chroot on a folder that is no mount point, mountinfo does not show the file system of "/". */
+/* In a chroot on a folder that is not a mount point, mountinfo does not show the file system of "/". */
 static bool has_root_mount(const char *mounts)
 {
 	char at[256];

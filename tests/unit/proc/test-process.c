@@ -132,7 +132,7 @@ static void test_many_threads(void **state)
 		assert_non_null(process_thread_get(p, tid));
 	assert_null(process_thread_get(p, PROCESS_MAX_THREADS + 1));
 	assert_non_null(process_thread_get(p, PROCESS_MAX_THREADS));
-	/* records about it are no error */
+	/* records about it are not an error */
 	assert_int_equal(process_fork(f.table, 1, 1, PROCESS_MAX_THREADS + 1, 1), 0);
 	assert_int_equal(process_comm(f.table, 1, PROCESS_MAX_THREADS + 1, "x", false, 0), 0);
 	assert_int_equal(process_exit(f.table, 1, PROCESS_MAX_THREADS + 1), 0);

@@ -441,7 +441,7 @@ static struct profile with_one(const char *name, size_t samples)
 	return p;
 }
 
-/* A renamed function is no change; one that is gone and one that costs three times as much are two. */
+/* A renamed function is not a change; one that is gone and one that costs three times as much are two. */
 static void renamed(void **state)
 {
 	const struct diff_options o = {.fail_above = 0};

@@ -171,7 +171,7 @@ static void test_filter(void **state)
 	assert_int_equal(n_wanted(&p, &load), 2); /* 4500, 5500 */
 	assert_int_equal(profile_mark_samples(&p, "inmer", NULL, error, sizeof(error)), -ENOENT);
 	assert_string_equal(error, "the trace has no mark 'inmer'; did you mean inner?");
-	/* the name of an instant, or of anything else, is no section */
+	/* the name of an instant, or of anything else, is not a section */
 	assert_int_equal(profile_mark_samples(&p, "instant", NULL, error, sizeof(error)), -ENOENT);
 	profile_deinit(&p);
 }

@@ -91,7 +91,7 @@ static void test_whole(void **state)
 	put_two();
 	put_end(2, false);
 	check("", 0, 0);
-	/* What a tool puts behind it, or in it, is no loss. */
+	/* What a tool puts behind it, or in it, is not a loss. */
 	put_begin(1300);
 	put_two();
 	put_two();

@@ -33,7 +33,7 @@ static void init(struct own *o)
 	o->f.options.allowed_arg = o;
 }
 
-/* A process of the group that is no descendant of one of its processes. */
+/* A process of the group that is not a descendant of one of its processes. */
 static pid_t work_unrelated(const struct own *o)
 {
 	pid_t pid = fixture_work();
@@ -78,7 +78,7 @@ static bool has_note(const struct session *s, const char *begins)
 	return false;
 }
 
-/* Of a process that is no requester's no sample is taken, not even to be left out. */
+/* No sample is taken of a process that belongs to no requester, not even one to be left out. */
 static void test_no_others(void **state)
 {
 	struct own o;

@@ -272,7 +272,7 @@ static void test_long(void **state)
 	memset(name, 'a', sizeof(name) - 1);
 	uw_demangle(name, out, sizeof(out));
 	assert_int_equal(strlen(out), sizeof(out) - 1);
-	/* a template of two thousand bytes is no attack */
+	/* a template of two thousand bytes is not an attack */
 	strcpy(name, "_Z1fIJ");
 	for (unsigned i = 0; i < 300; i++)
 		strcat(name, "7Element");

@@ -106,7 +106,7 @@ static void test_section_headers_lie(void **state)
 		uw_elf_close(&elf);
 	}
 	image_make(image);
-	put16(image, 62, 6); /* e_shstrndx is no section */
+	put16(image, 62, 6); /* e_shstrndx is not a section */
 	assert_int_equal(open_image(&elf, image, sizeof(image)), 0);
 	assert_int_equal(elf.n_shdrs, 0);
 	uw_elf_close(&elf);

@@ -71,7 +71,7 @@ static void test_without_header(void **state)
 	assert_int_equal(uw_module_image(m)->eh_frame.size, 16);
 	uw_module_unref(m);
 	memset(image + 60, 0, 4);
-	m = load(image, sizeof(image), 0); /* no unwind information at all is no fault */
+	m = load(image, sizeof(image), 0); /* no unwind information at all is not a fault */
 	assert_null(uw_module_image(m)->eh_frame.data);
 	uw_module_unref(m);
 }

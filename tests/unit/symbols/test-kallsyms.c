@@ -53,7 +53,7 @@ static void test_lines(void **state)
 	expect(ks, 0xffffffff81000000, "_stext", 0xffffffff81000000);
 	expect(ks, 0xffffffff810000ff, "_stext", 0xffffffff81000000);
 	expect(ks, 0xffffffff81000100, "local_one", 0xffffffff81000100);
-	expect(ks, 0xffffffff81000250, "local_one", 0xffffffff81000100); /* data is no text */
+	expect(ks, 0xffffffff81000250, "local_one", 0xffffffff81000100); /* data is not text */
 	expect(ks, 0xffffffff81000300, "weak_one", 0xffffffff81000300);
 	expect(ks, 0xffffffff81000580, "weak_two", 0xffffffff81000400);
 	expect(ks, 0xffffffff81000600, "checked", 0xffffffff81000600);

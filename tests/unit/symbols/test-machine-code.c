@@ -48,7 +48,7 @@ static bool can_disassemble(void)
 	return list("\xc3", 1, UW_ARCH_X86_64, false, &l) != -EOPNOTSUPP;
 }
 
-/* push %rbp; mov %rsp,%rbp; nothing (0x06 is no instruction of 64-bit code); jmp -2; cut off. */
+/* push %rbp; mov %rsp,%rbp; nothing (0x06 is not an instruction of 64-bit code); jmp -2; cut off. */
 static void test_x86(void **state)
 {
 	static const uint8_t bytes[] = {0x55, 0x48, 0x89, 0xe5, 0x06, 0xeb, 0xfe, 0x48};

@@ -96,7 +96,7 @@ static void test_same(void **state)
 	free(p.data);
 }
 
-/* One half alone, none, and a module that is no ELF image. */
+/* One half alone, none, and a module that is not an ELF image. */
 static void test_halves(void **state)
 {
 	struct uw_source source = {.fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC)};

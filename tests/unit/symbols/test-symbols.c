@@ -139,7 +139,7 @@ static void test_nested(void **state)
 	expect(s, 0x100f, "outer", 0x1000, 0x100);
 	expect(s, 0x1010, "inner", 0x1010, 0x10);
 	expect(s, 0x1020, "outer", 0x1000, 0x100);
-	expect(s, 0x1035, "outer", 0x1000, 0x100); /* a label inside is no function */
+	expect(s, 0x1035, "outer", 0x1000, 0x100); /* a label inside is not a function */
 	expect(s, 0x1100, NULL, 0, 0);
 	uw_symbols_free(s);
 }

@@ -43,7 +43,7 @@ static void test_by_hand(void **state)
 	assert_true(uw_module_has_symbols(m));
 	assert_true(uw_module_symbol(m, 0x402010, &s));
 	assert_string_equal(s.name, "alpha");		/* not __alpha */
-	assert_true(uw_module_symbol(m, 0x40204f, &s)); /* $x.1 at 402044 is no name */
+	assert_true(uw_module_symbol(m, 0x40204f, &s)); /* $x.1 at 402044 is not a name */
 	assert_string_equal(s.name, "beta");
 	assert_false(uw_module_symbol(m, 0x402050, &s));
 	assert_true(uw_module_symbol(m, 0x4020ff, &s));

@@ -454,7 +454,7 @@ static void on_signal(int number)
 {
 	fixture_outer();
 	(void)number;
-	__asm__ volatile("" ::: "memory"); /* so that the call is no jump */
+	__asm__ volatile("" ::: "memory"); /* so that the call is not a jump */
 }
 
 /* handler <- trampoline (its address counts itself) <- what was interrupted (flag SIGNAL) */

@@ -105,7 +105,7 @@ static void test_frame_pointer_made(void **state)
 	assert_false(WALK(0, "\x48\x8b\x6f\x08\x48\x89\xec\x5d\xc3").found);
 	assert_false(WALK(0, "\x89\xe5\xc9\xc3").found);
 	assert_false(WALK(0, "\x5d\xc9\xc3").found);
-	/* lea of a register is no instruction, and nothing is read behind it; lea 16(%rip),%rsp */
+	/* lea of a register is not an instruction, and nothing is read behind it; lea 16(%rip),%rsp */
 	assert_false(WALK(0, "\x48\x8d\xec").found);
 	assert_false(WALK(0, "\x48\x8d\xe4").found);
 	assert_false(WALK(0, "\x48\x8d\xe5\xc3").found);

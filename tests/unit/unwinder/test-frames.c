@@ -123,7 +123,7 @@ static void test_unsupported(void **state)
 	sc_php_init(&sc);
 	memset(sc.bytes + SC_LOOP_AT, 0x90, 64); /* no registers */
 	assert_int_equal(find(false, SC_BASE, &script), -ENOTSUP);
-	assert_int_equal(find(true, SC_BASE, &script), -ENOEXEC); /* PHP is no Ruby */
+	assert_int_equal(find(true, SC_BASE, &script), -ENOEXEC); /* PHP is not Ruby */
 	sc_ruby_init(&sc);
 	assert_int_equal(find(false, SC_BASE, &script), -ENOEXEC);
 	sc_set(&sc, sc.version_at + 2, '9', 1);
@@ -202,7 +202,7 @@ static void test_php_names(void **state)
 	expect_text(&script, code, 3, "{main}", "/x/a.php", 2);
 	expect_text(&script, strlen_, UW_SCRIPT_NO_POSITION, "strlen", "", 0);
 	assert_false(text_of_frame(&script, 8, 0, &text));
-	/* A text that is too long is cut, bytes that are no characters are replaced. */
+	/* A text that is too long is cut, bytes that are not characters are replaced. */
 	sc_set(&sc, file + 16, 1ull << 40, 8);
 	sc_set(&sc, file + 25, 0xff, 1);
 	assert_false(text_of_frame(&script, method, 0, &text) &&
@@ -941,7 +941,7 @@ static void test_pending(void **state)
 	fixture_space(f, 6, &sc.memory);
 	uw_space_set_script(f->space, module);
 	run(f, SMALL);
-	assert_result(f, UW_WHOLE, UW_OK, 5); /* text_of() is no php */
+	assert_result(f, UW_WHOLE, UW_OK, 5); /* text_of() is not php */
 	uw_module_set_unreadable(module);
 	run(f, SMALL);
 	assert_result(f, UW_WHOLE, UW_OK, 5);

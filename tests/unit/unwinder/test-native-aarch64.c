@@ -354,7 +354,7 @@ static void test_guess(void **state)
 	run(f, ONLY + 8);
 	assert_result(f, UW_WHOLE, UW_OK, 3);
 	assert_int_equal(f->frames[2], GUESSED(ROOTED_ARM + 4));
-	/* A leaf without CFI is no reader of the stack. */
+	/* A leaf without CFI is not a reader of the stack. */
 	f->regs[X30] = SIGNED(ROOTED_ARM + 4);
 	f->regs[X29] = 0;
 	run(f, SILENT + 16);

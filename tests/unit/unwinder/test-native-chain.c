@@ -35,7 +35,7 @@ static void test_root(void **state)
 	assert_result(f, UW_WHOLE, UW_OK, 3);
 	assert_int_equal(f->frames[0], FRAMED);
 	assert_int_equal(f->frames[2], CALLED(ROOTED + 9));
-	/* Words behind the root are no frames. */
+	/* Words behind the root are not frames. */
 	RUN(f, FRAMED, ROOTED + 9, FRAMED + 9);
 	assert_result(f, UW_WHOLE, UW_OK, 2);
 	assert_false(f->res.unchecked);
@@ -80,7 +80,7 @@ static void test_lost(void **state)
 	RUN(f, SMALL, FRAMED + 9, ROOTED + 9);
 	assert_result(f, UW_WHOLE, UW_OK, 3);
 	assert_int_equal(f->frames[1], CALLED(FRAMED + 9) | UW_FRAME_GUESSED);
-	/* A word that is no address of code. */
+	/* A word that is not an address of code. */
 	RUN(f, FRAMED, 0x1234, FRAMED + 9);
 	assert_result(f, UW_FAILED, UW_NO_MODULE, 1);
 	assert_int_equal(f->res.stopped_at, 0x1234);
@@ -106,11 +106,11 @@ static void test_learned_end(void **state)
 	assert_int_equal(f->frames[2], CALLED(STILL + 0x41) | UW_FRAME_GUESSED);
 	RUN(f, SMALL, STILL + 0x41);
 	assert_result(f, UW_WHOLE, UW_OK, 2);
-	/* In another process; and words behind it are no frames. */
+	/* In another process; and words behind it are not frames. */
 	fixture_space(f, 7, NULL);
 	RUN(f, SMALL, STILL + 0x41, FRAMED + 9);
 	assert_result(f, UW_WHOLE, UW_OK, 2);
-	/* Another call in the same function is no end. */
+	/* Another call in the same function is not an end. */
 	RUN(f, SMALL, STILL + 0x51);
 	assert_result(f, UW_FAILED, UW_NO_UNWIND_INFO, 2);
 }

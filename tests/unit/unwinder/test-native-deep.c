@@ -207,7 +207,7 @@ static void test_joined(void **state)
 	f->snapshot.stack = (uint8_t *)f->stack;
 	run_deep(f);
 	assert_cut(f);
-	/* A late read is no proof. */
+	/* A late read is not proof. */
 	uw_engine_forget(f->engine, NULL);
 	deep(f, 79);
 	f->regs[UW_X86_SP] = SP;

@@ -101,7 +101,7 @@ static void test_guess_code(void **state)
 	assert_int_equal(f->fake.n_reads, 0);
 }
 
-/* A return address of 0 behind code of no file, or of one that cannot be read, is no end: its rbp may
+/* A return address of 0 behind code of no file, or of one that cannot be read, is not an end: its rbp may
  * be any number.  Behind code that has no CFI it is. */
 static void test_zero(void **state)
 {
@@ -385,7 +385,7 @@ static void test_start(void **state)
 	assert_result(f, UW_WHOLE, UW_OK, 1);
 }
 
-/* A return address of 0 that rbp happens to lead to is no end of an interrupted function's stack. */
+/* A return address of 0 that rbp happens to lead to is not an end of an interrupted function's stack. */
 static void test_no_end(void **state)
 {
 	struct fixture *f = *state;
@@ -673,7 +673,7 @@ static void test_haskell(void **state)
 		}
 }
 
-/* A call of another function, a copy that ends before, or a word that is no return address: no proof. */
+/* A call of another function, a copy that ends before, or a word that is not a return address: no proof. */
 static void test_haskell_unproved(void **state)
 {
 	struct fixture *f = *state;

@@ -85,7 +85,7 @@ static void test_kinds(void **state)
 	set_table(&h, 0, SMALL_TYPE, 2 | 1 << 6);
 	set_table(&h, 1, UPDATE_TYPE, 1);
 	set_table(&h, 2, STOP_TYPE, 0);
-	/* Marks of the run time system are no callers. */
+	/* Marks of the run time system are not callers. */
 	COPIED(f, copy, CODE(0), 5, 6, CODE(1), 7, CODE(0), 8, 9, CODE(2), 1);
 	run(f, PC);
 	EXPECT(f, PC, CODE(0), CODE(0), C_STACK);

@@ -104,7 +104,7 @@ static void test_ends(void **state)
 
 	f->stack[1] = 0x1234567;
 	run(f, SMALL);
-	assert_result(f, UW_FAILED, UW_NO_MODULE, 1); /* that was no caller */
+	assert_result(f, UW_FAILED, UW_NO_MODULE, 1); /* that was not a caller */
 	assert_int_equal(f->res.stopped_at, 0x1234567);
 	f->stack[1] = 0xffffffff81000000;
 	run(f, SMALL);

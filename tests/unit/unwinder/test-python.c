@@ -226,7 +226,7 @@ static void test_stack(void **state)
 		struct program p;
 
 		put_program(f, &p, minor);
-		/* One reading is no evidence of what was there at the sample. */
+		/* One reading is not evidence of what was there at the sample. */
 		run(f, SMALL);
 		EXPECT(f, SMALL, NAMED(p.f), LOOP, CALLED(SMALL + 1), LOOP, CALLED(ROOTED + 1));
 		assert_true(f->res.lacks_functions);
@@ -668,7 +668,7 @@ static void test_pending(void **state)
 	fixture_space(f, 6, &py.memory);
 	uw_space_set_script(f->space, module);
 	run(f, SMALL);
-	assert_result(f, UW_WHOLE, UW_OK, 5); /* text_of() is no python3 */
+	assert_result(f, UW_WHOLE, UW_OK, 5); /* text_of() is not python3 */
 	uw_module_set_unreadable(module);
 	run(f, SMALL);
 	assert_result(f, UW_WHOLE, UW_OK, 5);

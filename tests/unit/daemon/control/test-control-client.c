@@ -434,7 +434,7 @@ static void test_descriptor(void **state)
 	control_fixture_expect(&f, CONTROL_DENIED, "has a descriptor, as in version 2");
 	expect_end();
 	assert_int_equal(counts().denied, 1);
-	/* Behind the first byte it is no request of an old client. */
+	/* Behind the first byte it is not a request of an old client. */
 	control_fixture_connect(&f, geteuid());
 	begin(&q);
 	assert_int_equal(send_descriptor(f.client.fd, pair[1]), 0);

@@ -47,7 +47,7 @@ static void test_lists(void **state)
 	assert_int_equal(scope_of(1000, 1000, 7000), POLICY_OWN);
 	assert_int_equal(scope_of(80001, 1000, 1000), POLICY_ALL);
 	assert_int_equal(scope_of(80002, 1000, 1000), POLICY_ALL);
-	/* A user's number is no group's. */
+	/* A user's number is not a group's. */
 	assert_int_equal(scope_of(70001, 1000, 1000), POLICY_OWN);
 	assert_int_equal(scope_of(1000, 80001, 1000), POLICY_OWN);
 }

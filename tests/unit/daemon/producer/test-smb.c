@@ -56,7 +56,7 @@ static void test_attach(void **state)
 				 cases[i].r);
 }
 
-/* What can be cut short under us, or is no memory at all, is not mapped. */
+/* What can be cut short under us, or is not memory at all, is not mapped. */
 static void test_attach_unsealed(void **state)
 {
 	char path[] = "/tmp/test-smb-XXXXXX";

@@ -242,7 +242,7 @@ static void test_input(void **state)
 
 enum { STACKS = 300, ROOM = 60000, WEIGHT = 77 };
 
-/* In use: nothing, bytes that are no words, all but a word, all. */
+/* In use: nothing, bytes that are not words, all but a word, all. */
 static uint64_t used_of(uint64_t time)
 {
 	static const uint64_t special[] = {0, 1, 4095, ROOM - 9, ROOM - 8, ROOM - 7, ROOM};

@@ -1,4 +1,4 @@
-/* test-perfdata-block.c - perfdata-block.c: bytes that come slowly, end early, or are no records.
+/* test-perfdata-block.c - perfdata-block.c: bytes that come slowly, end early, or are not records.
  */
 #include <errno.h>
 #include <pthread.h>

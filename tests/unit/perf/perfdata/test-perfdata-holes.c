@@ -208,7 +208,7 @@ static void test_damaged(void **state)
 	buffer_deinit(&data);
 }
 
-/* Bytes that are no record: from there on all is read. */
+/* Bytes that are not a record: from there on all is read. */
 static void test_auxtrace(void **state)
 {
 	const uint64_t words[] = {64, 0, 0, 0, 0, 0};

@@ -227,7 +227,7 @@ static void run_until(const int *n, int wanted)
 	assert_int_equal(*n, wanted);
 }
 
-/* The process that serves the socket: the only child of ours that is no target. */
+/* The process that serves the socket: the only child of ours that is not a target. */
 static pid_t hook_process(void)
 {
 	char path[64];

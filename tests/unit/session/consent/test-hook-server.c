@@ -869,7 +869,7 @@ static bool own_namespaces(void)
 	       mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
 }
 
-/* They are refused without the capability, and in a chroot on a folder that is no mount point. */
+/* They are refused without the capability, and in a chroot on a folder that is not a mount point. */
 static bool may_have_namespaces(void)
 {
 	pid_t pid = fork();

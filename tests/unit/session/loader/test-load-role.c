@@ -265,7 +265,7 @@ static void test_damaged(void **state)
 	free(copy);
 }
 
-/* The role's own code in this process: an answer that does not fit is marked, and what is no request has none. */
+/* The role's own code in this process: an answer that does not fit is marked, and what is not a request has none. */
 static void test_in_place(void **state)
 {
 	static const struct load_devices none;

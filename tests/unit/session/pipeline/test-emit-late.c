@@ -195,7 +195,7 @@ static uint64_t unsymbolized(struct fixture *f)
 	return samples;
 }
 
-/* Of a stack that broke off, the last frame is no root. */
+/* Of a stack that broke off, the last frame is not a root. */
 static void broken_off(void **state)
 {
 	const uint64_t start = (uint64_t)(uintptr_t)late_root & ~0xfffull;

@@ -181,7 +181,7 @@ static void test_unnamed(void **state)
 	(void)key(&epochs, 0x1010, 110);
 	assert_int_equal(jit_epochs_begin(&epochs, m), 1);
 	assert_int_equal(jit_epochs_begin(&epochs, m), 0);
-	/* What is no address of a program stays. */
+	/* What is not an address of a program stays. */
 	assert_int_equal(key(&epochs, 0xffff800000000000 & ~WRITER_GUESSED, 1),
 			 0xffff800000000000 & ~WRITER_GUESSED);
 	uw_module_unref(m);

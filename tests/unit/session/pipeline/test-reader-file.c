@@ -1,4 +1,4 @@
-/* test-reader-file.c - the reader in front of a source that is no ring, and the counts of CPUs. */
+/* test-reader-file.c - the reader in front of a source that is not a ring, and the counts of CPUs. */
 #include <string.h>
 
 #include "session/pipeline/cpu-counts.h"

@@ -196,7 +196,7 @@ static void test_either_order(void **state)
 	fixture_free(f);
 }
 
-/* The stack of the waker is joined to that of the wait, in whatever order the three come; it is no sample of its own. */
+/* The stack of the waker is joined to that of the wait, in whatever order the three come; it is not a sample of its own. */
 static void test_wakers(void **state)
 {
 	struct fixture *f = fixture_new(false, true, false);
