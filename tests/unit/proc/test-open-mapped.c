@@ -197,8 +197,10 @@ static void test_deleted_and_replaced(void **state)
 	bool proved;
 	(void)state;
 
-	if (geteuid())
-		skip(); /* map_files needs CAP_CHECKPOINT_RESTORE */
+	if (geteuid()) {
+		print_message("needs root: map_files asks for CAP_CHECKPOINT_RESTORE\n");
+		skip();
+	}
 	strcpy(path, in_dir("running"));
 	copy_file(in_dir("one"), path);
 	by_build_id = build_id_of(path);
@@ -255,8 +257,10 @@ static void test_chroot(void **state)
 	bool proved;
 	(void)state;
 
-	if (geteuid())
-		skip(); /* chroot needs root */
+	if (geteuid()) {
+		print_message("needs root: chroot\n");
+		skip();
+	}
 	strcpy(jail, in_dir("jail"));
 	assert_int_equal(mkdir(jail, 0755), 0);
 	(void)snprintf(inside, sizeof(inside), "%s/perfwind-inside", jail);
@@ -280,8 +284,10 @@ static void test_denied(void **state)
 	char path[128];
 	(void)state;
 
-	if (geteuid())
-		skip(); /* needs another user to be */
+	if (geteuid()) {
+		print_message("needs root: another user's process\n");
+		skip();
+	}
 	strcpy(path, in_dir("secret"));
 	copy_file(in_dir("one"), path);
 	assert_int_equal(chmod(path, 0000), 0);

@@ -202,8 +202,10 @@ static void in_child(int (*body)(void))
 	pid_t pid;
 	int status;
 
-	if (geteuid())
-		skip(); /* needs to be several users */
+	if (geteuid()) {
+		print_message("needs root: several users\n");
+		skip();
+	}
 	pid = fork();
 	assert_true(pid >= 0);
 	if (!pid)

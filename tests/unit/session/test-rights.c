@@ -160,8 +160,10 @@ CHILD(user)
 static void test_another_user(void **state)
 {
 	(void)state;
-	if (getuid() != 0)
+	if (getuid() != 0) {
+		print_message("needs root: becomes another user\n");
 		skip();
+	}
 	in_child(another_user);
 }
 

@@ -37,6 +37,7 @@ static void sweep(struct fixture *f)
 
 	if (r == -EACCES || r == -EPERM) {
 		fixture_deinit(f);
+		print_message("events of CPUs are not permitted (kernel.perf_event_paranoid)\n");
 		skip();
 	}
 	assert_int_equal(r, 0);

@@ -7,7 +7,8 @@ static void open_or_skip(struct fixture *f)
 	if (fixture_open(f) == 0 && f->session->kernel_names)
 		return;
 	fixture_deinit(f);
-	skip(); /* not permitted, or the kernel hides them */
+	print_message("kernel names are not permitted, or hidden (kernel.kptr_restrict)\n");
+	skip();
 }
 
 static void test_shared(void **state)

@@ -302,8 +302,10 @@ static void dropped_hidden(void)
 static void test_owns_hidden(void **state)
 {
 	(void)state;
-	if (getuid() != 0)
+	if (getuid() != 0) {
+		print_message("needs root: a process of another user\n");
 		skip();
+	}
 	assert_false(owned(54321, dropped_hidden));
 }
 
@@ -526,8 +528,10 @@ static void test_shows_real(void **state)
 			     neither = traced("54322", "61102", false, true);
 
 	(void)state;
-	if (getuid() != 0)
+	if (getuid() != 0) {
+		print_message("needs root: a process of another user\n");
 		skip();
+	}
 	assert_true(shown(&user, in_groups));
 	assert_true(shown(&other, in_groups));
 	assert_true(shown(&primary, in_groups));
@@ -598,8 +602,10 @@ static void test_owns_text(void **state)
 	char root[] = "/tmp/perfwind-policy-XXXXXX", path[128];
 
 	(void)state;
-	if (getuid() != 0)
+	if (getuid() != 0) {
+		print_message("needs root: a process of another user\n");
 		skip();
+	}
 	known.user_gids[0] = 7;
 	assert_non_null(mkdtemp(root));
 	(void)snprintf(path, sizeof(path), "%s/proc/5/status", root);

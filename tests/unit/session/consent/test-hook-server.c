@@ -759,8 +759,10 @@ static void test_most_of_a_user(void **state)
 	struct peer few[FEW], crowd[CROWD];
 
 	(void)state;
-	if (geteuid() != 0)
+	if (geteuid() != 0) {
+		print_message("needs root: connections of several users\n");
 		skip();
+	}
 	f.server.deadline = 60000;
 	crowd_start(few, FEW, connect_only);
 	crowd_start(crowd, CROWD, connect_as_other);
@@ -1029,10 +1031,13 @@ static void send_deep_mount(void)
 static void test_another_procfs(void **state)
 {
 	(void)state;
-	if (geteuid() != 0)
+	if (geteuid() != 0) {
+		print_message("needs root: namespaces\n");
 		skip();
+	}
 #ifdef __SANITIZE_THREAD__
-	skip(); /* its thread cannot be made behind unshare(CLONE_NEWPID) */
+	print_message("ThreadSanitizer cannot make its thread behind unshare(CLONE_NEWPID)\n");
+	skip();
 #endif
 	if (!may_have_namespaces()) {
 		print_message("skipped: no mount and pid namespace here (refused, or a chroot)\n");
