@@ -274,7 +274,7 @@ static int take_answers(struct session *s, size_t *ret_n)
 				 uw_module_kind(a.request.module) == UW_MODULE_FILE)
 				log_verbose("%s: not verified to be the file that is mapped",
 					    uw_module_path(a.request.module));
-			if (unwind && a.error)
+			if (unwind && a.error && a.error != -EALREADY)
 				/* without memory for it there is no retry */
 				(void)session_unreadable(s, a.request.module);
 			s->loaded += unwind;

@@ -120,6 +120,18 @@ bool uw_module_has_jit_cfi(const struct uw_module *module)
 	return atomic_load_explicit(&module->has_jit_cfi, memory_order_acquire);
 }
 
+/* The image that is there, or comes, is of a jitdump. */
+static void note_jit_cfi(struct uw_module *module)
+{
+	if (!atomic_exchange_explicit(&module->has_jit_cfi, true, memory_order_acq_rel))
+		atomic_store_explicit(&module->first_cfi, true, memory_order_release);
+}
+
+bool uw_module_take_first_cfi(struct uw_module *module)
+{
+	return atomic_exchange_explicit(&module->first_cfi, false, memory_order_acq_rel);
+}
+
 struct uw_renewal *uw_module_renewal(struct uw_module *module)
 {
 	return &module->renewal;
@@ -583,7 +595,9 @@ int uw_module_load_unwind(struct uw_module *module, struct uw_source *source)
 	if (module->kind == UW_MODULE_JIT && source->vm)
 		return trace(load_vm(module, source));
 	if (module->kind == UW_MODULE_JIT && jitdump_is(source->fd)) {
-		(void)uw_module_load_symbols(module, source); /* the other half comes with them */
+		r = uw_module_load_symbols(module, source); /* the other half comes with them */
+		if (r == -EALREADY)
+			return trace(r);
 		if (uw_module_unwind_state(module) == UW_MODULE_READY)
 			return 0;
 	}
@@ -605,7 +619,7 @@ static int load_jitdump(struct uw_module *module, struct uw_source *source,
 		r = image_of(module, &code, &image);
 	if (image) {
 		publish_image(module, image, 0);
-		atomic_store_explicit(&module->has_jit_cfi, true, memory_order_release);
+		note_jit_cfi(module);
 	}
 	uw_section_deinit(&code.sections[1]);
 	return trace(r);
@@ -921,11 +935,6 @@ static int unpack_image(struct cursor *from, const struct uw_layout *layout,
 	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
 		uw_section_deinit(&sections[i]);
 	return trace(r);
-}
-
-static void note_jit_cfi(struct uw_module *module)
-{
-	atomic_store_explicit(&module->has_jit_cfi, true, memory_order_release);
 }
 
 static int unpack_unwind(struct uw_module *module, struct cursor *from,

@@ -127,6 +127,8 @@ bool uw_module_expects_vm(const struct uw_module *module);
 bool uw_module_is_vm(const struct uw_module *module);
 /* Has its jitdump unwinding information?  Its unwind half is then that, and is replaced as the file grows.  Any thread. */
 bool uw_module_has_jit_cfi(const struct uw_module *module);
+/* true, once: it has some by now, which no engine has seen.  The unwinder's thread. */
+bool uw_module_take_first_cfi(struct uw_module *module);
 /* The halves that were loaded since, if any.  Unwinder (uw_engine_adopt); main. */
 bool uw_module_adopt_unwind(struct uw_module *module);
 bool uw_module_adopt_symbols(struct uw_module *module);

@@ -39,7 +39,7 @@ struct uw_module {
 	_Atomic(struct uw_image *) next_image;
 	_Atomic(struct uw_symbols *) next_symbols;
 	struct uw_renewal renewal;
-	_Atomic bool expects_vm, is_vm, has_jit_cfi;
+	_Atomic bool expects_vm, is_vm, has_jit_cfi, first_cfi;
 	enum uw_language language;
 	_Atomic bool unresponsive, wants_separate, keeps_file;
 	_Atomic size_t unwind_bytes, symbol_bytes, lines_bytes;

@@ -351,7 +351,9 @@ void uw_engine_renew(struct uw_engine *engine, struct uw_module *module)
 void uw_engine_adopt(struct uw_engine *engine, struct uw_module *module)
 {
 	/* The first unwinding information of a jitdump replaces what the engine found out by itself. */
-	if (uw_module_adopt_unwind(module) || uw_module_has_jit_cfi(module))
+	bool first = uw_module_take_first_cfi(module);
+
+	if (uw_module_adopt_unwind(module) || first)
 		uw_engine_forget(engine, module);
 }
 

@@ -46,7 +46,7 @@ struct load_request {
 	 * request that was not taken (load_request_deinit). */
 	uint32_t given;
 	bool closed; /* maps and mem of the process must not be opened: what it sent, or -EACCES */
-	bool again; /* LOAD_SYMBOLS of a jitdump with symbols already there: -EALREADY where there are no more */
+	bool again; /* of a jitdump with this half already there: -EALREADY where there is no more */
 	uint64_t *vaddrs; /* owned as `given`; LOAD_VADDRS_MAX at most */
 	size_t n_vaddrs;
 	bool spans;	/* LOAD_LINES: where the lines hold too, for later recordings */

@@ -118,7 +118,7 @@ static void settle_module(struct load_answer *a)
 {
 	struct uw_module *module = a->request.module;
 
-	if (a->error >= 0 || !module || a->request.kind == LOAD_LINES)
+	if (a->error >= 0 || a->error == -EALREADY || !module || a->request.kind == LOAD_LINES)
 		return;
 	if (a->request.kind == LOAD_SYMBOLS)
 		uw_module_set_no_symbols(module);
@@ -142,6 +142,7 @@ static void finish(struct loader *l, struct load_answer *a)
 	if (unwind) {
 		symbols.request.kind = LOAD_SYMBOLS;
 		symbols.request.given = 0;
+		symbols.request.again = false;
 		atomic_fetch_add(&l->n_pending, 1);
 		put_off(l, &l->later, &symbols);
 	}
@@ -466,6 +467,9 @@ struct load_request loader_module_request(const struct process *process, struct 
 	}
 	if (uw_module_kind(module) == UW_MODULE_JIT)
 		request.vm = process_vm_of_module(process, module);
+	request.again = !request.vm && uw_module_has_jit_cfi(module) &&
+			uw_module_unwind_state(module) == UW_MODULE_READY &&
+			uw_module_symbol_state(module) == UW_MODULE_READY;
 	return request;
 }
 

@@ -12,7 +12,9 @@
 enum {
 	DUMP_IDLE_S = 4,     /* a jitdump is read on so long after code of it ran, */
 	DUMPS_NS = 90000000, /* ... that often, at a tick (a timer is early or late by a bit), */
-	DUMPS_SOON_NS = 20000000,     /* ... where samples wait for it */
+	DUMPS_SOON_NS = 20000000, /* ... where samples wait for it */
+	DUMP_BYTE_NS =
+		64, /* ... and, as all of it is sorted again, for each byte of its index: 5 % of a CPU */
 	SLICES_NS = 50000000,	      /* slices of JIT code are looked at that often; they begin */
 	SLICE_NS = 150000000,	      /* ... so long after the last reading, */
 	SLICE_PIECES_NS = 1000000000, /* ... of a dump that its runtime writes in large pieces */
@@ -90,13 +92,20 @@ bool emit_must_wait(const struct emit *em, const struct sample_info *info)
 	return time != UINT64_MAX && (time > m->epochs.known || state == UW_MODULE_WANTED);
 }
 
+/* Is a reading due, which has much work where there is more in the dump? */
+static bool is_due(const struct emit *em, const struct emit_module *m, uint64_t now)
+{
+	return em->seconds - m->last_use <= DUMP_IDLE_S && m->dump_more_at <= now &&
+	       now - m->dump_more_at >= uw_module_bytes(m->module) * DUMP_BYTE_NS;
+}
+
 void emit_read_dumps(struct emit *em, uint64_t now, bool awaited)
 {
 	if (!em->has_dumps || now - em->dumps_read_at < (awaited ? DUMPS_SOON_NS : DUMPS_NS))
 		return;
 	em->dumps_read_at = now;
 	for (size_t i = 0; i < em->n_modules; i++)
-		if (em->seconds - em->modules[i]->last_use <= DUMP_IDLE_S)
+		if (is_due(em, em->modules[i], now))
 			emit_module_ask_dump(em->modules[i], em->c.loader);
 }
 

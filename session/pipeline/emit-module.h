@@ -36,6 +36,7 @@ struct emit_module {
 		epochs; /* of JIT code that can have a jitdump: in the addresses of its frames */
 	bool dump_asked, dump_again; /* again: once more when the answer is there */
 	uint64_t dump_asked_at;	     /* CLOCK_MONOTONIC: or its symbols, at first */
+	uint64_t dump_more_at;	     /* ... when an answer with more was there */
 	struct table functions;	     /* CPython, PHP, Ruby: place without position -> has a name? */
 };
 

@@ -679,18 +679,22 @@ static int dump_arrived(struct emit *em, struct emit_module *m, int error)
 	uint64_t until = em->at_end && !again ? UINT64_MAX : uw_module_symbols_until(m->module);
 
 	m->dump_asked = m->dump_again = false;
+	if (error >= 0)
+		m->dump_more_at = clock_ns(CLOCK_MONOTONIC);
 	jit_epochs_read(&m->epochs, min_u64(m->dump_asked_at, until), error >= 0);
 	if (again)
 		emit_module_ask_dump(m, em->c.loader);
 	return settle_names(em, m);
 }
 
-static int symbols_arrived(struct emit *em, struct emit_module *m, int error)
+/* @again: as requested by emit_module_ask_dump().  Else, while that is on its way, they are of a request of the unwinder: how far the
+ * dump was read is not known from it. */
+static int symbols_arrived(struct emit *em, struct emit_module *m, bool again, int error)
 {
 	int r = 0;
 
 	emit_note_dump(em, m);
-	if (emit_module_has_epochs(m))
+	if (emit_module_has_epochs(m) && again == m->dump_asked)
 		r = dump_arrived(em, m, error);
 	if (r < 0 || !m->unnamed.n)
 		return r;
@@ -741,10 +745,12 @@ static int lines_arrived(struct emit *em, struct emit_module *m, const struct lo
 int emit_answer(struct emit *em, struct load_answer *a)
 {
 	struct uw_module *module = a->request.module;
+	bool more = uw_module_adopt_symbols(module);
 	uint64_t v;
 	int r = 0;
 
-	(void)uw_module_adopt_symbols(module);
+	if (more && table_get(&em->by_serial, uw_module_serial(module), &v))
+		jit_epochs_read(&em->modules[v - 1]->epochs, 0, true);
 	if (a->request.kind == LOAD_UNWIND) /* the LOAD_SYMBOLS that follows keeps the reference */
 		return uw_modules_loaded(em->c.modules, module);
 	if (a->request.kind == LOAD_LINES) {
@@ -756,7 +762,7 @@ int emit_answer(struct emit *em, struct load_answer *a)
 		struct emit_module *m = em->modules[v - 1];
 
 		if (a->request.kind == LOAD_SYMBOLS)
-			r = symbols_arrived(em, m, a->error);
+			r = symbols_arrived(em, m, a->request.again, a->error);
 		else
 			r = lines_arrived(em, m, a);
 	}

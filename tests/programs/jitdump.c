@@ -11,7 +11,8 @@
  *     main > turn > even > even_leaf > burn
  *     main > turn > odd > odd_leaf > burn
  *
- * With a fourth one the dump's header has the flag of times that are not CLOCK_MONOTONIC. */
+ * A fourth one is `tsc`: the dump's header has the flag of times that are no CLOCK_MONOTONIC; or a number: so many other functions
+ * are in the dump before. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -225,17 +226,32 @@ static void reload(void *area, double until, double each)
 	}
 }
 
+static void load_others(int n)
+{
+	char name[32];
+	char *area = n ? mmap(NULL, (size_t)n * 64, PROT_READ | PROT_WRITE | PROT_EXEC,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+		       : NULL;
+
+	for (int i = 0; i < n && area != MAP_FAILED; i++) {
+		snprintf(name, sizeof(name), "other_function_%d", i);
+		put_load(name, area + (size_t)i * 64);
+	}
+}
+
 int main(int argc, char **argv)
 {
+	const char *fourth = argc > 4 ? argv[4] : "";
 	double each = (argc > 1 ? atof(argv[1]) : 2) / 4;
 	uint8_t *area = mmap(NULL, 8192, PROT_READ | PROT_WRITE | PROT_EXEC,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (area == MAP_FAILED)
 		return 1;
-	begin(argc > 2 ? argv[2] : ".", argc > 4);
+	begin(argc > 2 ? argv[2] : ".", !strcmp(fourth, "tsc"));
 	memcpy(area, code, SIZE);
 	if (argc > 3) {
+		load_others(atoi(fourth));
 		reload(area, 4 * each, atof(argv[3]) / 1000);
 		return 0;
 	}

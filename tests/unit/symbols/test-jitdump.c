@@ -384,6 +384,8 @@ static void test_growth(void **state)
 		from = cursor_of(bytes, to.len);
 		assert_int_equal(uw_module_unpack(user, &from, -1), 0);
 		assert_true(uw_module_has_jit_cfi(user));
+		assert_int_equal(uw_module_take_first_cfi(user), turn == 0);
+		assert_false(uw_module_take_first_cfi(user));
 		assert_int_equal(uw_module_adopt_symbols(user), turn > 0);
 		assert_int_equal(uw_module_adopt_unwind(user), turn > 0);
 		expect_symbol(user, 0x1000, "first");
@@ -396,6 +398,9 @@ static void test_growth(void **state)
 		uw_module_drop_unwind(reader);
 		/* Nothing more is there, and then half of a record. */
 		assert_int_equal(uw_module_load_symbols(reader, &source), -EALREADY);
+		uw_module_drop_symbols(reader);
+		assert_int_equal(uw_module_load_unwind(reader, &source), -EALREADY);
+		assert_int_equal(uw_module_unwind_state(reader), UW_MODULE_NEW);
 		uw_module_drop_symbols(reader);
 		if (turn == 0) {
 			put_unwinding(&b, 0x20, 32, false);

@@ -226,6 +226,26 @@ static void test_more(void **state)
 	assert_int_equal(uw_module_unwind_state(f->module), UW_MODULE_NEW);
 }
 
+/* What the engine has found out stays, unless its module has other unwinding information. */
+static void test_adopt(void **state)
+{
+	struct fixture *f = *state;
+	struct uw_engine_stats before, after;
+
+	f->stack[0] = f->stack[1] = ROOTED + 1;
+	for (unsigned turn = 0; turn < 4; turn++) {
+		uw_engine_stats(f->engine, &before);
+		run(f, SMALL);
+		uw_engine_stats(f->engine, &after);
+		assert_int_equal(after.cache_misses > before.cache_misses, turn != 2);
+		atomic_store(&f->module->has_jit_cfi, turn > 0);
+		atomic_store(&f->module->first_cfi, turn == 2);
+		if (turn == 0)
+			uw_engine_forget(f->engine, NULL);
+		uw_engine_adopt(f->engine, f->module);
+	}
+}
+
 static void deep_make(struct fixture *f)
 {
 	for (size_t i = 1; i < 101; i += 2)
@@ -401,11 +421,14 @@ static void test_batch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_plain),   TEST(test_call_at_end), TEST(test_popped),
-		TEST(test_bounds),  TEST(test_ends),	    TEST(test_too_deep),
-		TEST(test_pending), TEST(test_dropped),	    TEST(test_more),
-		TEST(test_deep),    TEST(test_same_frame),  TEST(test_keys),
-		TEST(test_batch),   TEST(test_processes),   TEST(test_processes_without_key),
+		TEST(test_plain),     TEST(test_call_at_end),
+		TEST(test_popped),    TEST(test_bounds),
+		TEST(test_ends),      TEST(test_too_deep),
+		TEST(test_adopt),     TEST(test_pending),
+		TEST(test_dropped),   TEST(test_more),
+		TEST(test_deep),      TEST(test_same_frame),
+		TEST(test_keys),      TEST(test_batch),
+		TEST(test_processes), TEST(test_processes_without_key),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -523,6 +523,58 @@ static void dump_read_before(void **state)
 	fixture_deinit(&f);
 }
 
+/* A dump with 20,000 functions, which takes long to read: pauses between two readings, and answers that are not of one. */
+static void dump_is_large(void **state)
+{
+	enum { FUNCTIONS = 20000 };
+	static const uint32_t header[] = {0x4a695444, 1, 12};
+	const uint64_t begun = clock_ns(CLOCK_MONOTONIC), jit[] = {0x10010};
+	const uint32_t pid = (uint32_t)getpid();
+	struct load_answer other = {.request = {.kind = LOAD_SYMBOLS}};
+	struct process *process;
+	struct fixture f;
+	struct stat st;
+	uint64_t now;
+	char path[64];
+	FILE *dump;
+
+	(void)state;
+	(void)snprintf(path, sizeof(path), "/tmp/jit-%u.dump", pid);
+	(void)unlink(path);
+	dump = fopen(path, "wxe");
+	assert_non_null(dump);
+	assert_true(!fchmod(fileno(dump), 0600) && !fstat(fileno(dump), &st));
+	assert_int_equal(fwrite(header, sizeof(header), 1, dump), 1);
+	for (unsigned i = 0; i < FUNCTIONS; i++)
+		put_load(dump, begun - 10 * NSEC_PER_SEC, "jit_function");
+	fixture_init(&f);
+	assert_int_equal(process_mmap(f.processes, pid, 0x10000, 0x2000, 0, true, "//anon", NULL),
+			 0);
+	assert_int_equal(process_mmap(f.processes, pid, 0x20000, 0x1000, 0, true, path,
+				      &(struct uw_file_id){.major = major(st.st_dev),
+							   .minor = minor(st.st_dev),
+							   .inode = st.st_ino}),
+			 0);
+	process = process_find(f.processes, pid);
+	process->owner = getuid();
+	sample_jit(&f, process, begun - 5 * NSEC_PER_SEC, jit, 1);
+	answer_all(&f);
+	now = clock_ns(CLOCK_MONOTONIC);
+	emit_read_dumps(f.emit, now + 40 * NSEC_PER_MSEC, true);
+	assert_int_equal(loader_pending(f.loader), 0);
+	assert_true(must_wait(&f, process, now));
+	emit_read_dumps(f.emit, now + NSEC_PER_SEC, true);
+	assert_int_equal(loader_pending(f.loader), 1);
+	other.request.module = uw_module_ref(process->jit); /* after one that the unwinder made */
+	assert_int_equal(emit_answer(f.emit, &other), 0);
+	assert_true(must_wait(&f, process, now));
+	answer_all(&f);
+	assert_false(must_wait(&f, process, now));
+	assert_int_equal(fclose(dump), 0);
+	assert_int_equal(unlink(path), 0);
+	fixture_deinit(&f);
+}
+
 /* Code of a compiler of regular expressions, which no file names. */
 static void name_by_caller(void **state)
 {
@@ -732,6 +784,7 @@ int main(void)
 		cmocka_unit_test(map_at_the_end),
 		cmocka_unit_test(dump_read_late),
 		cmocka_unit_test(dump_read_before),
+		cmocka_unit_test(dump_is_large),
 		cmocka_unit_test(name_by_caller),
 		cmocka_unit_test(hints),
 		cmocka_unit_test(gone_meanwhile),
