@@ -279,7 +279,7 @@ int uw_gopclntab_add(struct uw_symbols_builder *b, const struct uw_elf *elf)
  * pcsp has the size of the frame without the return address.  Go's linker (writeframes() of cmd/link/internal/ld/dwarf.go)
  * writes for each change DW_CFA_def_cfa_offset_sf and an advance, below one CIE.
  *
- * Three functions of the runtime go to the thread's own stack and call a function there, which the tables do not state.
+ * Four functions of the runtime go to the thread's own stack and call a function there, which the tables do not state.
  * They are the first frame of that stack, so their return address is undefined from the switch on.  (Of processes with
  * readable memory the unwinder sees it by the code, see unwinder/code.h.) */
 
@@ -390,6 +390,8 @@ static const struct {
 	{"runtime.mcall", CODE("\x50\x4c\x8b\x22\x41\xff\xd4"), NULL, 0},
 	/* mov 0x38(%rbx),%rsp: its last byte */
 	{"runtime.morestack", CODE("\x63\x38"), NULL, 0},
+	/* mov 0x38(%rsi),%rsp: the same; mov %rsi,%rsp */
+	{"runtime.asmcgocall", CODE("\x66\x38"), CODE("\x48\x89\xf4")},
 };
 
 /* Where a function of @bytes bytes is on the thread's own stack: offsets; false: it is none of these. */

@@ -23,6 +23,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/table.h"
+#include "base/tsc.h"
 #include "symbols/cfi-table.h"
 #include "symbols/symbols.h"
 
@@ -53,7 +54,8 @@ struct jitdump {
 	uint64_t at; /* of the first record that was not read */
 	uint64_t records;
 	uint64_t last_time; /* of the last record */
-	bool other_clock;
+	bool other_clock, has_tsc;
+	struct tsc_clock tsc; /* has_tsc: its times are of the processor's counter, which is here */
 	struct buffer codes, extras, lines, pool, cfi;
 	struct table latest; /* address -> number of the code that is there */
 	/* What the next load gets. */
@@ -176,6 +178,8 @@ static int add_code(struct jitdump *d, const struct jit_code *code, const struct
 
 static uint64_t time_of(const struct jitdump *d, const struct record *record)
 {
+	if (d->has_tsc)
+		return tsc_clock_ns(&d->tsc, record->time);
 	return d->other_clock ? 0 : record->time;
 }
 
@@ -332,7 +336,7 @@ static int read_header(struct jitdump *d, int fd)
 enum { KNOWN = 1 };
 
 /* KNOWN: it continues. */
-static int begin(struct jitdump **dump, int fd)
+static int begin(struct jitdump **dump, int fd, bool live)
 {
 	struct jitdump *d = *dump;
 	struct stat st;
@@ -356,14 +360,15 @@ static int begin(struct jitdump **dump, int fd)
 		(void)jitdump_free(d);
 		return trace(r);
 	}
+	d->has_tsc = d->other_clock && live && tsc_clock_begin(&d->tsc);
 	*dump = d;
 	return 0;
 }
 
 /* Reads what was written whole since the last time.  KNOWN: nothing was. */
-static int read_more(struct jitdump **dump, int fd)
+static int read_more(struct jitdump **dump, int fd, bool live)
 {
-	int r = begin(dump, fd);
+	int r = begin(dump, fd, live);
 	bool known = r == KNOWN;
 	struct record record;
 	struct jitdump *d = *dump;
@@ -372,9 +377,11 @@ static int read_more(struct jitdump **dump, int fd)
 	if (r < 0)
 		return trace(r);
 	before = d->at;
+	if (d->has_tsc)
+		tsc_clock_look(&d->tsc);
 	for (; d->records < RECORDS_MAX && read_record(fd, d->at, d->file_size, &record);
 	     d->at += record.size, d->records++) {
-		d->last_time = record.time;
+		d->last_time = time_of(d, &record);
 		r = take_record(d, fd, &record);
 		if (r < 0) {
 			*dump = jitdump_free(d);
@@ -382,6 +389,11 @@ static int read_more(struct jitdump **dump, int fd)
 		}
 	}
 	return known && d->at == before ? KNOWN : 0;
+}
+
+static bool is_timeless(const struct jitdump *dump)
+{
+	return dump->other_clock && !dump->has_tsc;
 }
 
 static int symbols_of(const struct jitdump *dump, struct uw_symbols **ret_symbols)
@@ -394,9 +406,9 @@ static int symbols_of(const struct jitdump *dump, struct uw_symbols **ret_symbol
 		.pool = (char *)dump->pool.data,
 		.pool_len = dump->pool.len,
 		/* A part of a record at the end: the runtime writes large pieces, and has the rest in its memory. */
-		.until = dump->at == dump->file_size || dump->other_clock ? UINT64_MAX
+		.until = dump->at == dump->file_size || is_timeless(dump) ? UINT64_MAX
 									  : dump->last_time,
-		.timeless = dump->other_clock,
+		.timeless = is_timeless(dump),
 	};
 
 	return trace(uw_symbols_of_codes(&from, ret_symbols));
@@ -644,13 +656,13 @@ static int eh_frame_of(const struct jitdump *dump, struct uw_section *ret_sectio
 	return 0;
 }
 
-int jitdump_load(struct jitdump **dump, int fd, bool again, struct uw_symbols **ret_symbols,
-		 struct uw_section *ret_eh_frame)
+int jitdump_load(struct jitdump **dump, const struct uw_source *source,
+		 struct uw_symbols **ret_symbols, struct uw_section *ret_eh_frame)
 {
 	struct uw_symbols *symbols = NULL;
-	int r = read_more(dump, fd);
+	int r = read_more(dump, source->fd, source->live);
 
-	if (r == KNOWN && again)
+	if (r == KNOWN && source->again)
 		return fail(-EALREADY);
 	if (r >= 0)
 		r = symbols_of(*dump, &symbols);

@@ -596,10 +596,8 @@ int uw_module_load_unwind(struct uw_module *module, struct uw_source *source)
 		return trace(load_vm(module, source));
 	if (module->kind == UW_MODULE_JIT && jitdump_is(source->fd)) {
 		r = uw_module_load_symbols(module, source); /* the other half comes with them */
-		if (r == -EALREADY)
-			return trace(r);
-		if (uw_module_unwind_state(module) == UW_MODULE_READY)
-			return 0;
+		if (r == -EALREADY || uw_module_unwind_state(module) == UW_MODULE_READY)
+			return r == -EALREADY ? trace(r) : 0;
 	}
 	r = load_image(module, source, &image);
 	publish_image(module, take(image), r);
@@ -612,8 +610,7 @@ static int load_jitdump(struct uw_module *module, struct uw_source *source,
 {
 	struct hotspot_code code = {.symbols = NULL};
 	struct uw_image *image = NULL;
-	int r = jitdump_load(&module->dump, source->fd, source->again, ret_symbols,
-			     &code.sections[1]);
+	int r = jitdump_load(&module->dump, source, ret_symbols, &code.sections[1]);
 
 	if (r >= 0 && code.sections[1].size && uw_module_unwind_state(module) != UW_MODULE_READY)
 		r = image_of(module, &code, &image);

@@ -182,6 +182,8 @@ struct uw_source {
 	/* Of a jitdump: the caller has the symbols that were loaded before.  A load fails by -EALREADY where there are no
 	 * more. */
 	bool again;
+	/* Its program runs on this machine: times of the processor's counter are known. */
+	bool live;
 	/* The caller can load again: a separate debug file is read for CFI when a stack needs it
 	 * (uw_module_want_separate), not at once. */
 	bool later;

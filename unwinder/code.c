@@ -900,6 +900,11 @@ bool code_is_go_switch(enum uw_arch arch, const uint8_t *code, size_t before, si
 	     (STARTS(code, len, "\x8b\x6b") && code[3] == 0xe8)) &&
 	    len >= 14 && code[8] == 0xe8 && code[13] == 0xc3)
 		return true;
+	/* asmcgocall: mov %rbx,%rdi; mov %rbx,%rcx; call *%rax; [mov $-8,%rcx;] mov 0x30(%rsp),%rdi */
+	if (STARTS(code, len, "\x48\x89\xdf\x48\x89\xd9\xff\xd0"))
+		return STARTS(code + 8, len - 8, "\x48\x8b\x7c\x24\x30\x48\x8b\x77\x08") ||
+		       STARTS(code + 8, len - 8,
+			      "\x48\xc7\xc1\xf8\xff\xff\xff\x48\x8b\x7c\x24\x30");
 	/* mov %rdi,%rdx; mov (%rdi),%rdi; call *%rdi; and behind it mov %fs:-8,%rax, where position-independent
 	 * by way of rcx */
 	return STARTS(code, len, "\x48\x89\xfa\x48\x8b\x3f\xff\xd7") &&

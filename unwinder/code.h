@@ -22,7 +22,7 @@ enum rule_form code_form(enum uw_arch arch, const uint8_t *code, size_t before, 
  * goroutine is made as if called from behind goexit's first instruction: nop; call goexit1; nop. */
 bool code_is_goexit(enum uw_arch arch, const uint8_t *code, size_t before, size_t len);
 
-/* Is it behind the call in Go's runtime.systemstack, runtime.mcall or runtime.morestack?  These switch to the thread's
+/* Is it behind the call in Go's runtime.systemstack, runtime.mcall, runtime.morestack or runtime.asmcgocall?  These switch to the thread's
  * own stack, of which they are the first frame: the words behind it there are stale. */
 bool code_is_go_switch(enum uw_arch arch, const uint8_t *code, size_t before, size_t len);
 

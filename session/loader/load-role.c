@@ -186,7 +186,7 @@ static void *parser_begin(const void *data)
 	if (!k)
 		return NULL;
 	k->asked = (struct asked_source){
-		.source = {.open_first = ask_open, .no_duplicate = true},
+		.source = {.open_first = ask_open, .no_duplicate = true, .live = true},
 		.memory = {.read = ask_read},
 	};
 	k->base = k->nice = arg->nice;

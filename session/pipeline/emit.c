@@ -687,7 +687,7 @@ static int dump_arrived(struct emit *em, struct emit_module *m, int error)
 	return settle_names(em, m);
 }
 
-/* @again: as requested by emit_module_ask_dump().  Else, while that is on its way, they are of a request of the unwinder: how far the
+/* @again: as requested by emit_module_ask_dump().  Else, while that is in progress, they are of a request of the unwinder: how far the
  * dump was read is not known from it. */
 static int symbols_arrived(struct emit *em, struct emit_module *m, bool again, int error)
 {

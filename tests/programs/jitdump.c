@@ -11,7 +11,7 @@
  *     main > turn > even > even_leaf > burn
  *     main > turn > odd > odd_leaf > burn
  *
- * A fourth one is `tsc`: the dump's header has the flag of times that are no CLOCK_MONOTONIC; or a number: so many other functions
+ * A fourth one is `tsc`: the dump has times of the processor's counter, with the flag in its header for that; or a number: so many other functions
  * are in the dump before. */
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -101,6 +101,7 @@ static const uint8_t eh_frame[] = {
 };
 
 static int dump;
+static bool by_counter;	 /* times of the processor's */
 static uint64_t n_loads; /* each load has a number of its own */
 
 static void put(const void *data, size_t len)
@@ -120,7 +121,12 @@ static void put_record(uint32_t id, const void *fixed, size_t fixed_len, const v
 	uint8_t record[256];
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	head.time = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+#ifdef __x86_64__
+	if (by_counter)
+		head.time = __builtin_ia32_rdtsc();
+	else
+#endif
+		head.time = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 	memcpy(record, &head, 16);
 	memcpy(record + 16, fixed, fixed_len);
 	memcpy(record + 16 + fixed_len, more, more_len);
@@ -202,10 +208,10 @@ static NOINLINE uint64_t turn(void *at, leaf *calls, double until)
 	return x;
 }
 
-static void begin(const char *folder, bool other_clock)
+static void begin(const char *folder)
 {
-	const uint32_t header[10] = {0x4a695444,	 1, 40, 62,	    0,
-				     (uint32_t)getpid(), 0, 0,	other_clock};
+	const uint32_t header[10] = {0x4a695444,	 1, 40, 62,	   0,
+				     (uint32_t)getpid(), 0, 0,	by_counter};
 	char path[256];
 
 	snprintf(path, sizeof(path), "%s/jit-%d.dump", folder, (int)getpid());
@@ -248,7 +254,8 @@ int main(int argc, char **argv)
 
 	if (area == MAP_FAILED)
 		return 1;
-	begin(argc > 2 ? argv[2] : ".", !strcmp(fourth, "tsc"));
+	by_counter = !strcmp(fourth, "tsc");
+	begin(argc > 2 ? argv[2] : ".");
 	memcpy(area, code, SIZE);
 	if (argc > 3) {
 		load_others(atoi(fourth));

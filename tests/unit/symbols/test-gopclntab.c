@@ -412,6 +412,7 @@ static void test_switches(void **state)
 	enum { PROGRAM_AT = 20 + 40 + 24 }; /* the CIE, one's FDE, the head of two's */
 	static const uint8_t there_and_back[] = {0x13, 0x7e, 0x60, 7, 16, 0x54, 5, 16, 2, 2, 0x4c};
 	static const uint8_t there[] = {0x13, 0x7e, 0x60, 7, 16, 2, 0x60};
+	static const uint8_t cgo[] = {0x13, 0x7e, 0x60, 7, 16, 0x53, 5, 16, 2, 2, 0x4d};
 	static const char mcall[] = "\x50\x4c\x8b\x22\x41\xff\xd4";
 	struct uw_section frame = {0};
 
@@ -420,6 +421,9 @@ static void test_switches(void **state)
 			 "\x48\x8b\x60\x38", &frame);
 	assert_true(frame.size >= PROGRAM_AT + sizeof(there_and_back));
 	assert_memory_equal(frame.data + PROGRAM_AT, there_and_back, sizeof(there_and_back));
+	uw_section_deinit(&frame);
+	frames_of_switch("runtime.asmcgocall", "\x66\x38", "\x48\x89\xf4", &frame);
+	assert_memory_equal(frame.data + PROGRAM_AT, cgo, sizeof(cgo));
 	uw_section_deinit(&frame);
 	frames_of_switch("runtime.mcall", mcall, "", &frame);
 	assert_memory_equal(frame.data + PROGRAM_AT, there, sizeof(there));

@@ -2,8 +2,11 @@
 #include "tests/unit/unwinder/unwinder-fixture.h"
 
 #include <errno.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/tsc.h"
 #include "symbols/image.h"
 #include "symbols/jitdump.h"
 #include "symbols/module.h"
@@ -200,6 +203,35 @@ static void test_times(void **state)
 	m = jit_module_of("jit-1.dump", b.data, b.len);
 	expect_at(m, 0x1018, 150, "third");
 	assert_true(uw_module_symbols_timeless(m));
+	uw_module_unref(m);
+}
+
+/* Times of the processor's counter, while the program runs. */
+static void test_counter(void **state)
+{
+	_cleanup_(buffer_deinit) struct buffer b = {0};
+	struct uw_source source = {.live = true};
+	struct uw_module *m;
+	struct tsc_clock c;
+	uint64_t middle;
+
+	(void)state;
+	if (!tsc_clock_begin(&c))
+		skip();
+	tsc_clock_look(&c);
+	put_header(&b);
+	b.data[32] = 1;
+	put_load_at(&b, c.first.tsc, 0x1000, 0x40, "first");
+	put_load_at(&b, c.last.tsc, 0x1000, 0x40, "second");
+	middle = (c.first.ns + c.last.ns) / 2;
+	source.fd = memfd_of(b.data, b.len);
+	assert_int_equal(uw_module_new(UW_MODULE_JIT, "jit-1.dump", NULL, &m), 0);
+	assert_int_equal(uw_module_load_symbols(m, &source), 0);
+	assert_false(uw_module_symbols_timeless(m));
+	assert_true(uw_module_symbols_overlap(m));
+	expect_at(m, 0x1018, middle, "first");
+	expect_at(m, 0x1018, c.last.ns + NSEC_PER_MSEC, "second");
+	assert_int_equal(close(source.fd), 0);
 	uw_module_unref(m);
 }
 
@@ -557,7 +589,9 @@ static void test_reader(void **state)
 
 	(void)state;
 	assert_false(jitdump_is(other));
-	assert_int_equal(jitdump_load(&dump, other, false, &s, &eh_frame), -EBADMSG);
+	assert_int_equal(jitdump_load(&dump, &(struct uw_source){.fd = other, .again = false}, &s,
+				      &eh_frame),
+			 -EBADMSG);
 	assert_null(jitdump_free(dump));
 	dump = NULL;
 	fd_close(other);
@@ -565,17 +599,23 @@ static void test_reader(void **state)
 	put_load(&b, 0x1000, 0x20, "first");
 	fd = memfd_of(b.data, b.len);
 	assert_true(jitdump_is(fd));
-	assert_int_equal(jitdump_load(&dump, fd, false, &s, &eh_frame), 0);
+	assert_int_equal(
+		jitdump_load(&dump, &(struct uw_source){.fd = fd, .again = false}, &s, &eh_frame),
+		0);
 	assert_int_equal(eh_frame.size, 0);
 	assert_true(uw_symbols_find(s, 0x1010, &found));
 	assert_string_equal(found.name, "first");
 	uw_symbols_free(s);
-	assert_int_equal(jitdump_load(&dump, fd, true, &s, &eh_frame), -EALREADY);
+	assert_int_equal(
+		jitdump_load(&dump, &(struct uw_source){.fd = fd, .again = true}, &s, &eh_frame),
+		-EALREADY);
 	b.len = 0;
 	put_load(&b, 0x2000, 0x20, "second");
 	assert_int_equal(lseek(fd, 0, SEEK_END) >= 0, 1);
 	assert_int_equal(write(fd, b.data, b.len), b.len);
-	assert_int_equal(jitdump_load(&dump, fd, true, &s, &eh_frame), 0);
+	assert_int_equal(
+		jitdump_load(&dump, &(struct uw_source){.fd = fd, .again = true}, &s, &eh_frame),
+		0);
 	assert_true(uw_symbols_find(s, 0x1010, &found));
 	assert_true(uw_symbols_find(s, 0x2010, &found));
 	uw_symbols_free(s);
@@ -586,12 +626,12 @@ static void test_reader(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_records),	 cmocka_unit_test(test_times),
-		cmocka_unit_test(test_overlaps), cmocka_unit_test(test_pieces),
-		cmocka_unit_test(test_lines),	 cmocka_unit_test(test_unwinding),
-		cmocka_unit_test(test_growth),	 cmocka_unit_test(test_damage),
-		cmocka_unit_test(test_code),	 cmocka_unit_test(test_damaged_code),
-		cmocka_unit_test(test_reader),
+		cmocka_unit_test(test_records),	     cmocka_unit_test(test_times),
+		cmocka_unit_test(test_counter),	     cmocka_unit_test(test_overlaps),
+		cmocka_unit_test(test_pieces),	     cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_unwinding),    cmocka_unit_test(test_growth),
+		cmocka_unit_test(test_damage),	     cmocka_unit_test(test_code),
+		cmocka_unit_test(test_damaged_code), cmocka_unit_test(test_reader),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,9 +88,18 @@ static void test_go_switch(void **state)
 	static const uint8_t later[] = "\x8b\x6b\x60\xe8\x75\x45\0\0\xe8\x10\x1e\0\0\xc3";
 	static const uint8_t pie[] = "\x48\x89\xfa\x48\x8b\x3f\xff\xd7"
 				     "\x48\xc7\xc1\xf8\xff\xff\xff\x64\x48\x8b\x01";
+	static const uint8_t cgo[] = "\x48\x89\xdf\x48\x89\xd9\xff\xd0"
+				     "\x48\x8b\x7c\x24\x30\x48\x8b\x77\x08";
+	static const uint8_t cgo_pie[] = "\x48\x89\xdf\x48\x89\xd9\xff\xd0"
+					 "\x48\xc7\xc1\xf8\xff\xff\xff\x48\x8b\x7c\x24\x30";
 	const size_t len = sizeof(code) - 1;
 
 	(void)state;
+	assert_true(code_is_go_switch(UW_ARCH_X86_64, cgo, 8, sizeof(cgo) - 1));
+	assert_false(code_is_go_switch(UW_ARCH_X86_64, cgo, 8, sizeof(cgo) - 2));
+	assert_false(code_is_go_switch(UW_ARCH_X86_64, cgo + 1, 8, sizeof(cgo) - 2));
+	assert_true(code_is_go_switch(UW_ARCH_X86_64, cgo_pie, 8, sizeof(cgo_pie) - 1));
+	assert_false(code_is_go_switch(UW_ARCH_X86_64, cgo_pie, 8, sizeof(cgo_pie) - 2));
 	assert_true(code_is_go_switch(UW_ARCH_X86_64, code, 8, len));
 	assert_false(code_is_go_switch(UW_ARCH_X86_64, code, 7, len));
 	assert_false(code_is_go_switch(UW_ARCH_X86_64, code + 1, 8, len - 1));

@@ -226,7 +226,7 @@ static void test_more(void **state)
 	assert_int_equal(uw_module_unwind_state(f->module), UW_MODULE_NEW);
 }
 
-/* What the engine has found out stays, unless its module has other unwinding information. */
+/* What the engine has found out stays, except where its module has other unwinding information. */
 static void test_adopt(void **state)
 {
 	struct fixture *f = *state;
