@@ -777,22 +777,14 @@ static void test_name_by_caller(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_name_once),
-		cmocka_unit_test(broken_off),
-		cmocka_unit_test(wanted_again),
-		cmocka_unit_test(dropped_meanwhile),
-		cmocka_unit_test(map_at_the_end),
-		cmocka_unit_test(dump_read_late),
-		cmocka_unit_test(dump_read_before),
-		cmocka_unit_test(dump_is_large),
-		cmocka_unit_test(name_by_caller),
-		cmocka_unit_test(hints),
-		cmocka_unit_test(gone_meanwhile),
-		cmocka_unit_test(many_modules),
-		cmocka_unit_test(renewed_while_asked),
-		cmocka_unit_test(forgotten_meanwhile),
-		cmocka_unit_test(test_old_python),
-		cmocka_unit_test(test_name_by_caller),
+		cmocka_unit_test(one_name_once),       cmocka_unit_test(broken_off),
+		cmocka_unit_test(wanted_again),	       cmocka_unit_test(dropped_meanwhile),
+		cmocka_unit_test(map_at_the_end),      cmocka_unit_test(dump_read_late),
+		cmocka_unit_test(dump_read_before),    cmocka_unit_test(dump_is_large),
+		cmocka_unit_test(name_by_caller),      cmocka_unit_test(hints),
+		cmocka_unit_test(gone_meanwhile),      cmocka_unit_test(many_modules),
+		cmocka_unit_test(renewed_while_asked), cmocka_unit_test(forgotten_meanwhile),
+		cmocka_unit_test(test_old_python),     cmocka_unit_test(test_name_by_caller),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
