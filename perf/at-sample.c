@@ -423,6 +423,12 @@ void python_stacks_put(struct python_stacks *s, uint64_t position)
 	bpf_ring_put(s->records.ring, position);
 }
 
+size_t python_stacks_room(const struct python_stacks *s)
+{
+	return s->records.ring ? bpf_ring_room(s->records.ring) / sizeof(struct python_record)
+			       : SIZE_MAX;
+}
+
 void python_stacks_expire(struct python_stacks *s, uint64_t now)
 {
 	records_expire(&s->records, now - PYTHON_STACK_KEEP_MS * NSEC_PER_MSEC);

@@ -135,6 +135,8 @@ struct python_stack {
 bool python_stacks_find(struct python_stacks *stacks, uint32_t tid, uint64_t sp, uint64_t time,
 			struct python_stack *ret_stack);
 void python_stacks_put(struct python_stacks *stacks, uint64_t position);
+/* How many further samples the program has room for; SIZE_MAX: it does not run. */
+size_t python_stacks_room(const struct python_stacks *stacks);
 /* Drops records without a sample that are older than @now by PYTHON_STACK_KEEP_MS.  Once a round. */
 enum { PYTHON_STACK_KEEP_MS = 200 };
 void python_stacks_expire(struct python_stacks *stacks, uint64_t now);

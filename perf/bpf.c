@@ -496,6 +496,14 @@ static bool next_busy(struct bpf_ring *r, struct bpf_ring_record *ret)
 	return false;
 }
 
+size_t bpf_ring_room(const struct bpf_ring *r)
+{
+	uint64_t used = atomic_load_explicit(r->producer, memory_order_relaxed) -
+			atomic_load_explicit(r->consumer, memory_order_relaxed);
+
+	return used < r->size ? r->size - (size_t)used : 0;
+}
+
 int bpf_ring_next(struct bpf_ring *r, struct bpf_ring_record *ret)
 {
 	if (r->read == r->until) {

@@ -74,6 +74,8 @@ enum { BPF_RING_EMPTY = 1 };
 int bpf_ring_next(struct bpf_ring *ring, struct bpf_ring_record *ret_record);
 /* Gives a record back, in any order; each once. */
 void bpf_ring_put(struct bpf_ring *ring, uint64_t position);
+/* Bytes that the program can still reserve. */
+size_t bpf_ring_room(const struct bpf_ring *ring);
 /* A ring over given memory, for tests: @consumer and @producer hold one position each, @data @size
  * bytes, mapped twice in a row.  Borrows all. */
 int bpf_ring_of(_Atomic uint64_t *consumer, const _Atomic uint64_t *producer, const uint8_t *data,

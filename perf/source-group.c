@@ -99,9 +99,8 @@ static int open_members(struct perf_source *source, pid_t tid, size_t cpu_index,
 	int fd;
 
 	attr_leader(options, stack_bytes, &attr);
-	if (!options->tasks)
-		attr.wakeup_events =
-			source_wakeup_events(source, source->cpus[cpu_index].soon, stack_bytes);
+	attr.wakeup_events = source_wakeup_events(
+		source, !options->tasks && source->cpus[cpu_index].soon, stack_bytes);
 	fd = open_event(source, &attr, &options->leader, tid, cpu, -1);
 	if (fd < 0)
 		return fd;

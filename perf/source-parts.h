@@ -131,15 +131,9 @@ void source_attach_program(const struct perf_source *source, int fd);
 int source_group_open(struct perf_source *source, pid_t tid, size_t cpu_index, uint32_t stack_bytes,
 		      struct source_group *group);
 
-/* Of a sampling event: the watermark of a ring is so many bytes as SOURCE_WAKE_RECORDS records have with options.stack_bytes, and
- * smaller ones are counted. */
-static inline uint32_t source_wakeup_events(const struct perf_source *source, bool soon,
-					    uint32_t stack_bytes)
-{
-	if (soon)
-		return 1;
-	return stack_bytes < source->options.stack_bytes ? SOURCE_WAKE_RECORDS : 0;
-}
+/* Of a sampling event, 0: the watermark of its ring decides.  After the rings are mapped that is known: for events with copies of less than
+ * options.stack_bytes. */
+uint32_t source_wakeup_events(const struct perf_source *source, bool soon, uint32_t stack_bytes);
 
 /* Do the sampling events run? */
 static inline bool source_samples(const struct perf_source *source)

@@ -135,7 +135,23 @@ static uint32_t watermark(const struct perf_options *options, uint64_t size)
 	/* the rest stays for the time until the reader runs */
 	uint64_t most = max_u64(size / 4, regular <= size / 2 ? regular : 0);
 
+	/* Most stacks get smaller copies soon, of which this is more than the regular ones. */
+	if (options->sizes)
+		most = max_u64(size / 8 * 3, most);
 	return (uint32_t)max_u64(min_u64(bytes, most), record_bytes(options));
+}
+
+uint32_t source_wakeup_events(const struct perf_source *source, bool soon, uint32_t stack_bytes)
+{
+	const struct perf_options *options = &source->options;
+
+	if (soon)
+		return 1;
+	/* Bytes and records are counted apart, and both wake: where bytes come nearly as soon they suffice. */
+	if (stack_bytes >= options->stack_bytes ||
+	    watermark(options, source->ring_bytes) < SOURCE_WAKE_RECORDS * stack_bytes / 2 * 3)
+		return 0;
+	return SOURCE_WAKE_RECORDS;
 }
 
 static int map_one(struct perf_source *source, const struct source_cpu *cpu, bool sideband,

@@ -13,6 +13,7 @@
 
 enum {
 	SESSION_TICK_MS = 100,
+	SESSION_CALM_MS = 500, /* the rings are read so often while nothing depends on it */
 	/* At first: frames of Python are copied once its layout is known, stacks deeper than their copies are not known yet, and
 	 * short programs end soon. */
 	SESSION_EARLY_MS = 5,
@@ -175,6 +176,8 @@ struct session {
 	bool drain_sent, drained;
 	uint64_t started_at, stopped_at, deadline; /* CLOCK_MONOTONIC */
 	uint64_t worked_at;			   /* the same */
+	uint64_t urgent_at; /* the same: something depended on the next reading (session-pace.c) */
+	bool never_calm;
 	uint64_t eager_until, tick_due; /* the same (session-copies.c); 0: ticks are as usual */
 	uint64_t *
 		soon_until; /* the same, by CPU index of the source; 0: its samples wake main in groups */
@@ -252,6 +255,12 @@ void session_budget_make_up(struct session *s);
 /* Around the session's work in main. */
 void session_budget_enter(struct session *s);
 void session_budget_leave(struct session *s);
+
+/* session-pace.c: the rings are read less often while nothing depends on it. */
+bool session_has_records(const struct session *s, bool sideband);
+void session_pace_answer(struct session *s, const struct load_answer *answer);
+/* Each tick; true: no reading is due. */
+bool session_is_calm(struct session *s, uint64_t now);
 
 /* session-idle.c: no timer while the targets sleep. */
 /* Each tick; true: the session is to sleep once the work of a second is done. */

@@ -260,6 +260,7 @@ static int take_answers(struct session *s, size_t *ret_n)
 
 	for (*ret_n = 0; r >= 0 && loader_answer(s->loader, &a); (*ret_n)++) {
 		session_note_answer(s, &a);
+		session_pace_answer(s, &a);
 		session_script_answer(s, &a);
 		if (a.request.process) {
 			session_raw_process(s, &a);
@@ -505,7 +506,7 @@ static void session_tick(struct session *s)
 	session_budget_tick(s, now);
 	/* Not again right after a ring's watermark. */
 	if (s->state != SESSION_RUNNING || s->eager_until || now >= s->second_at ||
-	    now - s->worked_at > session_read_ns(s) / 2)
+	    (!session_is_calm(s, now) && now - s->worked_at > session_read_ns(s) / 2))
 		session_work(s);
 	if (s->state == SESSION_READY || s->state == SESSION_DONE)
 		return;

@@ -60,8 +60,8 @@ bool rings_fill_up(const struct perf_source *source)
 	for (size_t i = 0; i < perf_source_n_rings(source); i++) {
 		const struct perf_ring *ring = perf_source_ring(source, i);
 
-		if (!ring->sideband &&
-		    ring_held(ring->ring) + ring_backlog(ring->ring) > ring_size(ring->ring) / 2)
+		if (!ring->sideband && ring_held(ring->ring) + ring_backlog(ring->ring) >
+					       ring_size(ring->ring) / 8 * 5)
 			return true;
 	}
 	return false;

@@ -97,6 +97,7 @@ static void test_ring_busy(void **state)
 	uint64_t a = reserve(m, 8, 1u << 31), b = reserve(m, 16, 0), c;
 
 	(void)state;
+	assert_int_equal(bpf_ring_room(m->ring), SIZE - 16 - 24); /* each has a header of 8 bytes */
 	expect(m, b, 16);
 	expect_none(m);
 	bpf_ring_put(m->ring, b);
@@ -109,6 +110,7 @@ static void test_ring_busy(void **state)
 	bpf_ring_put(m->ring, c);
 	bpf_ring_put(m->ring, a);
 	assert_int_equal(m->consumer, m->producer);
+	assert_int_equal(bpf_ring_room(m->ring), SIZE);
 	memory_free(m);
 }
 

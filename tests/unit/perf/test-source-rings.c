@@ -190,13 +190,44 @@ static void test_wakes(void **state)
 	fixture_deinit(&f);
 }
 
+/* Where copies can be smaller a wake-up has more records; the rest of the ring is for the time until the reader runs. */
+static void test_wakes_of_sizes(void **state)
+{
+	struct child child = child_start(child_spins);
+	struct pollfd p[64];
+	struct fixture f;
+	size_t n;
+
+	(void)state;
+	fixture_init(&f);
+	f.options.tasks = f.options.sizes = true;
+	f.options.stack_bytes = 65528;
+	f.options.ring_bytes = 1 << 20;
+	assert_int_equal(fixture_open(&f), 0);
+	assert_int_equal(fixture_add(&f, child.pid), 0);
+	assert_int_equal(perf_source_enable(f.source), 0);
+	n = min_u64(f.options.n_cpus, ARRAY_SIZE(p));
+	for (size_t i = 0; i < n; i++)
+		p[i] = (struct pollfd){.fd = perf_source_ring(f.source, 2 * i)->fd,
+				       .events = POLLIN};
+	child_go(&child);
+	assert_true(poll(p, n, 10000) > 0);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t waits = ring_backlog(perf_source_ring(f.source, 2 * i)->ring);
+
+		if (p[i].revents)
+			assert_true(waits > (1 << 20) / 8 * 3);
+	}
+	child_wait(&child);
+	fixture_deinit(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_budget_is_reported),
-		cmocka_unit_test(test_memlock),
-		cmocka_unit_test(test_wakes),
+		cmocka_unit_test(test_sizes),	       cmocka_unit_test(test_budget_is_reported),
+		cmocka_unit_test(test_memlock),	       cmocka_unit_test(test_wakes),
+		cmocka_unit_test(test_wakes_of_sizes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

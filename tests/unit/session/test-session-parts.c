@@ -170,12 +170,69 @@ static void test_sleep(void **state)
 	fixture_deinit(&f);
 }
 
+/* Nothing depends on the next reading: the rings wait for SESSION_CALM_MS. */
+static void test_calm(void **state)
+{
+	enum { TICK = SESSION_TICK_MS * NSEC_PER_MSEC };
+	struct session_options usual;
+	struct fixture f;
+	struct session *s;
+	uint64_t now;
+	uint32_t pid;
+
+	(void)state;
+	fixture_init(&f);
+	pid = (uint32_t)f.child;
+	assert_int_equal(kill(f.child, SIGSTOP), 0);
+	f.options.machine = false;
+	f.options.pids = &pid;
+	f.options.n_pids = 1;
+	fixture_start(&f);
+	s = f.session;
+	while (loader_pending(s->loader) || account_in_flight(&s->account) ||
+	       session_has_records(s, true))
+		assert_int_equal(loop_run_once(f.loop, 100), 0);
+	loop_timer_remove(f.loop, &s->tick);
+	usual = s->options;
+	s->early_ticks = s->never_calm = 0;
+	s->eager_until = s->names_until = s->n_soon = 0;
+	now = s->worked_at = clock_ns(CLOCK_MONOTONIC);
+	s->urgent_at = now - 10 * NSEC_PER_SEC;
+	assert_true(session_is_calm(s, now));
+	assert_true(session_is_calm(s, now + 4 * TICK));
+	assert_false(session_is_calm(s, now + 5 * TICK - TICK / 4)); /* timers are not exact */
+	s->n_soon = 1;
+	assert_false(session_is_calm(s, now));
+	s->n_soon = 0;
+	s->account.queued++; /* a sample that the unwinder has */
+	assert_false(session_is_calm(s, now));
+	s->account.queued--;
+	s->options.read_ms = 100; /* a service chose its pace */
+	assert_false(session_is_calm(s, now));
+	s->options = usual;
+	s->options.max_cpu_ppm = 1;
+	assert_false(session_is_calm(s, now));
+	s->options = usual;
+	assert_true(session_is_calm(s, now));
+	/* A record of a process: for a while each tick reads. */
+	assert_int_equal(kill(f.child, SIGCONT), 0);
+	assert_int_equal(kill(f.child, SIGKILL), 0);
+	while (!session_has_records(s, true))
+		(void)usleep(1000);
+	assert_false(session_is_calm(s, now));
+	assert_int_equal(s->urgent_at, now);
+	s->urgent_at = now - 10 * NSEC_PER_SEC;
+	s->never_calm = true;
+	assert_false(session_is_calm(s, now));
+	fixture_deinit(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_choices),	 cmocka_unit_test(test_notes),
 		cmocka_unit_test(test_own_time), cmocka_unit_test(test_used_time),
-		cmocka_unit_test(test_sleep),
+		cmocka_unit_test(test_sleep),	 cmocka_unit_test(test_calm),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
