@@ -89,14 +89,18 @@ static bool holds(struct session *s, const struct outcome *next)
 
 int session_take_outcomes(struct session *s, size_t *ret_n)
 {
-	uint64_t at = s->outcomes.taken;
-	const struct outcome *o;
+	uint64_t at = s->outcomes.taken, following;
+	const struct outcome *o, *next;
 	size_t len, n = 0;
 	int r = 0, first = 0;
 
 	while (n < MAX_OUTCOMES && (o = byte_queue_look(&s->outcomes, &at)) && !holds(s, o)) {
 		s->hold.since = s->hold.looked = 0;
 		(void)byte_queue_next(&s->outcomes, &len);
+		following = at;
+		next = byte_queue_look(&s->outcomes, &following);
+		if (next && next->kind == OUTCOME_SAMPLE)
+			emit_prefetch(s->emit, next);
 		r = take_outcome(s, o);
 		first = first ? first : r;
 		n++;

@@ -41,6 +41,7 @@ enum {
 	CALLERS_MAX = 16, /* frames without a symbol, up to the one that called this code */
 	CALLER_LOOKS = 64,
 	RECENT_FRAMES = 256,
+	PREFETCH_FRAMES = 16,  /* of the next stack: the innermost ones change */
 	MAX_UNLINED = 1 << 20, /* addresses of all modules: no more lines are requested */
 };
 
@@ -497,7 +498,7 @@ static int user_ids(struct emit *em, const struct sample_info *info, const uint6
 		ids[n - 1 - same] = recent->ids[same];
 	recent->n = 0; /* until it is complete again */
 	for (size_t i = 0; i < n - same; i++)
-		prefetch_frame(em, frames[i], key);
+		prefetch_frame(em, frames[i], emit_frame_key(info->space, frames[i]));
 	for (size_t i = 0; i < n - same; i++) {
 		int r = frame_id(em, info, frames[i], false, &ids[i]);
 
@@ -533,6 +534,15 @@ static void count_unsymbolized(struct emit *em, struct unsymbolized_frame *frame
 		m->unsymbolized_samples++;
 		frame->samples++;
 	}
+}
+
+void emit_prefetch(const struct emit *em, const struct outcome *o)
+{
+	size_t n = min_u64((size_t)o->n_kernel + o->n_user, PREFETCH_FRAMES);
+
+	for (size_t i = 0; i < n; i++)
+		prefetch_frame(em, o->frames[i],
+			       i < o->n_kernel ? 0 : emit_frame_key(o->info.space, o->frames[i]));
 }
 
 int emit_stack_ids(struct emit *em, const struct outcome *o, size_t *ret_n)

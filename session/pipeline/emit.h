@@ -35,6 +35,8 @@ void emit_set_kernel_names(struct emit *emit, struct uw_kernel_names *names);
 
 /* Writes one OUTCOME_SAMPLE, and releases its references on the process and the space. */
 int emit_outcome(struct emit *emit, const struct outcome *outcome);
+/* The same outcome is the next one: what it needs is loaded from memory meanwhile. */
+void emit_prefetch(const struct emit *emit, const struct outcome *outcome);
 /* Writes a sample that was not sent to the unwinder; borrows all of it.  It is not counted here. */
 int emit_skipped(struct emit *emit, const struct sample_info *info, enum skip_reason why);
 /* Takes LOAD_UNWIND, LOAD_SYMBOLS, LOAD_LINES; releases the request's reference on the module. */
