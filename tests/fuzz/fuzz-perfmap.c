@@ -46,7 +46,7 @@ static void unwinding(const struct uw_module *m)
 /* Looks where the input may well have put something: at each 8 bytes of it as an address. */
 static void load(int fd, const uint8_t *data, size_t size)
 {
-	struct uw_source source = {.fd = fd};
+	struct uw_source source = {.fd = fd, .live = size & 1}; /* times of the counter */
 	struct uw_module *m;
 	struct uw_symbol s;
 

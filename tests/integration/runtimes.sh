@@ -301,6 +301,12 @@ if has_tool go-stripped go && check go-stripped-build env GOCACHE="$TMP/go" GOPA
 	go build -ldflags '-s -w' -o "$TMP/gostripped" "$LANGUAGES/work.go"; then
 	row go-stripped 99.5 "$TMP/gostripped" "$SECONDS_EACH"
 	judged go-stripped 99.5 main.goWork=main.goInner
+	for mode in exe pie; do # C code that a goroutine calls runs on the thread's own stack
+		check go-cgo-$mode-build env GOCACHE="$TMP/go" GOPATH="$TMP/gopath" GO111MODULE=off GOTOOLCHAIN=local GOFLAGS= CGO_ENABLED=1 \
+			go build -buildmode=$mode -o "$TMP/gocgo-$mode" "$LANGUAGES/cgo.go" || continue
+		row go-cgo-$mode 99.5 "$TMP/gocgo-$mode" "$SECONDS_EACH"
+		check go-cgo-$mode-stack has go-cgo-$mode ';runtime.asmcgocall[^;]*;([^;]*;)*cgo_leaf '
+	done
 fi
 cp "$LANGUAGES/work.ml" "$SOURCES/leaves.hs" "$SOURCES/callers.hs" "$TMP"
 if has_tool ocaml ocamlopt && check ocaml-build sh -c "cd '$TMP' && ocamlopt -o ocamlwork work.ml"; then
