@@ -68,6 +68,8 @@ struct record {
 	size_t n_cpus;
 	struct loop loop;
 	struct loop_timer live, end, delay;
+	struct symbolize_later later;
+	uint32_t n_ticks;
 	struct sink *sink;
 	struct flight *flight; /* --flight-recorder; then the sink is its own */
 	struct session *session;
@@ -426,6 +428,12 @@ static void end_recording(struct record *rec)
 	stop(rec);
 }
 
+/* For --debuginfod, each second: files of modules without names come while it records. */
+static bool is_time_to_fetch(struct record *rec)
+{
+	return rec->later.pid && ++rec->n_ticks % (1000 / WATCH_MS) == 0;
+}
+
 static int live_tick(struct loop_timer *timer)
 {
 	struct record *rec = container_of(timer, struct record, live);
@@ -439,10 +447,14 @@ static int live_tick(struct loop_timer *timer)
 	if ((rec->args.n_pids && session_targets_gone(rec->session)) ||
 	    (rec->args.max_bytes && rec->sink->bytes >= rec->args.max_bytes))
 		end_recording(rec);
-	if (!rec->job.live || session_state(rec->session) != SESSION_RUNNING)
+	if ((!rec->job.live && !is_time_to_fetch(rec)) ||
+	    session_state(rec->session) != SESSION_RUNNING)
 		return 0;
 	(void)session_summary(rec->session, &summary);
-	verdict_print_live(&summary, stderr);
+	for (size_t i = 0; rec->later.pid && i < summary.n_unsymbolized; i++)
+		symbolize_later_wants(&rec->later, summary.unsymbolized[i].build_id);
+	if (rec->job.live)
+		verdict_print_live(&summary, stderr);
 	return 0;
 }
 
@@ -868,7 +880,6 @@ static int record_all(struct record *rec)
 static int record_main(int argc, char **argv)
 {
 	struct record *rec = calloc(1, sizeof(*rec));
-	struct symbolize_later later = {.pid = 0};
 	char error[256];
 	int n, r;
 
@@ -896,7 +907,7 @@ static int record_main(int argc, char **argv)
 	} else if (probe_features(&rec->features, error, sizeof(error)) < 0) {
 		log_error("%s", error);
 		r = 1;
-	} else if (symbolize_later_start(&later, rec->args.debuginfod, rec->args.output) < 0) {
+	} else if (symbolize_later_start(&rec->later, rec->args.debuginfod, rec->args.output) < 0) {
 		r = 2;
 	} else {
 		r = record_all(rec);
@@ -917,7 +928,7 @@ static int record_main(int argc, char **argv)
 	free(rec->cpus);
 	watch_no_more(rec);
 	loop_deinit(&rec->loop);
-	symbolize_later_end(&later,
+	symbolize_later_end(&rec->later,
 			    rec->ended == 0 && !rec->args.flight_bytes && !rec->args.flight_ns
 				    ? rec->args.output
 				    : NULL);

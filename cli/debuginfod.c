@@ -155,32 +155,58 @@ static bool answer(int report, char what)
 	return write(report, &what, 1) == 1;
 }
 
-static void fetch_some(const struct uw_build_id *ids, size_t n, struct shared *shared, int report)
+/* Where the build ids come from: an array, or a pipe of records. */
+struct wanted {
+	const struct uw_build_id *ids;
+	size_t n;
+	int from; /* -1: the array */
+	struct shared *shared;
+};
+
+static bool next_id(const struct wanted *w, struct uw_build_id *id)
 {
+	size_t i = atomic_fetch_add(&w->shared->next, 1);
+
+	if (atomic_load(&w->shared->bytes) >= ALL_BYTES_MAX)
+		return false;
+	/* A pipe hands out whole records: what is written at once is less than PIPE_BUF. */
+	if (w->from >= 0)
+		return i < DEBUGINFOD_FILES_MAX &&
+		       read(w->from, id, sizeof(*id)) == (ssize_t)sizeof(*id);
+	if (i >= w->n)
+		return false;
+	*id = w->ids[i];
+	return true;
+}
+
+/* @report: -1: to no one. */
+static void fetch_some(const struct wanted *w, int report)
+{
+	struct uw_build_id id;
 	struct library lib;
-	size_t i;
 
 	if (!open_library(&lib)) {
 		(void)answer(report, NO_LIBRARY);
 		return;
 	}
-	while ((i = atomic_fetch_add(&shared->next, 1)) < n &&
-	       atomic_load(&shared->bytes) < ALL_BYTES_MAX) {
+	while (next_id(w, &id)) {
 		char *path = NULL;
 		struct stat st;
-		int fd = lib.find(lib.client, ids[i].bytes, ids[i].len, &path);
+		int fd = lib.find(lib.client, id.bytes, id.len, &path);
 
 		if (fd >= 0 && fstat(fd, &st) == 0)
-			(void)atomic_fetch_add(&shared->bytes, (uint64_t)st.st_size);
+			(void)atomic_fetch_add(&w->shared->bytes, (uint64_t)st.st_size);
 		free(path);
-		if (!answer(report, fd >= 0 ? FOUND : fd == -ENOENT ? NOT_FOUND : NOT_ANSWERED))
+		if (report >= 0 && !answer(report, fd >= 0	   ? FOUND
+						   : fd == -ENOENT ? NOT_FOUND
+								   : NOT_ANSWERED))
 			return;
 		(void)fd_close(fd);
 	}
 }
 
 /* Its children end with it. */
-static void fetch_all(const struct uw_build_id *ids, size_t n, int report)
+static void fetch_all(struct wanted *w, int report)
 {
 	struct shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
 				     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -188,18 +214,19 @@ static void fetch_all(const struct uw_build_id *ids, size_t n, int report)
 
 	if (shared == MAP_FAILED)
 		return;
-	for (; children + 1 < AT_ONCE && children + 1 < n; children++) {
+	w->shared = shared;
+	for (; children + 1 < AT_ONCE && children + 1 < w->n; children++) {
 		pid_t pid = fork();
 
 		if (pid < 0)
 			break;
 		if (pid == 0) {
 			(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-			fetch_some(ids, n, shared, report);
+			fetch_some(w, report);
 			_exit(0);
 		}
 	}
-	fetch_some(ids, n, shared, report);
+	fetch_some(w, report);
 	while (children-- > 0)
 		(void)wait(NULL);
 }
@@ -247,8 +274,10 @@ int debuginfod_fetch(const struct uw_build_id *ids, size_t n, unsigned seconds,
 	pid = fork();
 	if (pid == 0) {
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		struct wanted wanted = {.ids = ids, .n = n, .from = -1};
+
 		confine(folder, seconds, ends[1]);
-		fetch_all(ids, n, ends[1]);
+		fetch_all(&wanted, ends[1]);
 		_exit(0);
 	}
 	r = pid < 0 ? fail(-errno) : 0;
@@ -260,4 +289,55 @@ int debuginfod_fetch(const struct uw_build_id *ids, size_t n, unsigned seconds,
 	}
 	(void)fd_close(ends[0]);
 	return r;
+}
+
+/* ---- while the build ids become known ---- */
+
+static bool early_start(struct debuginfod_early *early)
+{
+	char folder[PATH_MAX];
+	int ends[2];
+
+	debuginfod_folder(folder, sizeof(folder));
+	if (!*folder || pipe2(ends, O_CLOEXEC) < 0)
+		return false;
+	early->pid = fork();
+	if (early->pid == 0) {
+		struct wanted wanted = {.n = DEBUGINFOD_FILES_MAX, .from = ends[0]};
+
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		confine(folder, DEBUGINFOD_SECONDS, ends[0]);
+		fetch_all(&wanted, -1);
+		_exit(0);
+	}
+	(void)close(ends[0]);
+	early->to = ends[1];
+	(void)fcntl(early->to, F_SETFL, O_NONBLOCK);
+	if (early->pid < 0)
+		early->to = fd_close(early->to);
+	return early->pid > 0;
+}
+
+void debuginfod_early_ask(struct debuginfod_early *early, const struct uw_build_id *id)
+{
+	if (early->pid > 0 || (!early->pid && early_start(early)))
+		(void)!write(early->to, id, sizeof(*id)); /* EPIPE: SIGPIPE is ignored */
+}
+
+unsigned debuginfod_early_end(struct debuginfod_early *early, unsigned seconds)
+{
+	uint64_t begin = clock_ns(CLOCK_MONOTONIC), spent;
+	struct pollfd ended = {.events = POLLIN};
+
+	if (early->pid <= 0)
+		return seconds;
+	early->to = fd_close(early->to);
+	ended.fd = (int)syscall(SYS_pidfd_open, early->pid, 0);
+	(void)poll(&ended, 1, ended.fd < 0 ? 0 : (int)seconds * 1000);
+	(void)fd_close(ended.fd);
+	(void)kill(early->pid, SIGKILL);
+	(void)waitpid(early->pid, NULL, 0);
+	early->pid = -1;
+	spent = (clock_ns(CLOCK_MONOTONIC) - begin) / NSEC_PER_SEC;
+	return spent < seconds ? seconds - (unsigned)spent : 0;
 }

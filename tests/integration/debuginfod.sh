@@ -87,6 +87,17 @@ afresh
 check silent-is-no-failure exits 0 symbolize --debuginfod-time 1
 check silent-is-reported grep -q 'the time was over' "$TMP/symbolize.out"
 
+# While it records: the request comes before the end.
+serve garbage
+rm -rf "$TMP/cache"
+: >"$TMP/requests"
+"$PERFWIND" record -q -d 4 --debuginfod -o "$TMP/early.pftrace" -- "$TMP/bare" 30 2>"$TMP/early.err" &
+recorder=$!
+started $recorder
+check early-is-asked wait_for grep -q "/buildid/$id/" "$TMP/requests"
+check early-still-records pgrep -P $recorder -x bare
+wait $recorder
+check early-trace sh -c "'$PERFWIND' report --no-colour '$TMP/early.pftrace' >/dev/null"
 # The file that matters most has no answer: the other is asked for at the same time.
 cp "$PROGRAMS/threads" "$TMP/other"
 strip --strip-all "$TMP/other"
