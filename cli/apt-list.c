@@ -86,7 +86,8 @@ static void end_paragraph(struct asked *a)
 	a->now = (struct paragraph){.has_ids = false};
 }
 
-static void read_list(struct asked *a, FILE *list)
+/* false: it is empty. */
+static bool read_list(struct asked *a, FILE *list)
 {
 	_cleanup_(freep) char *line = NULL;
 	uint64_t bytes = 0;
@@ -107,17 +108,28 @@ static void read_list(struct asked *a, FILE *list)
 			take_ids(a, value);
 	}
 	end_paragraph(a);
+	return bytes > 0;
+}
+
+/* A process that recorded starts no programs (rights-filter.h): each attempt would be a line in the kernel's log. */
+static bool may_start(void)
+{
+	_cleanup_(freep) char *text = NULL;
+
+	return read_file("/proc/self/status", 64 << 10, &text, NULL) < 0 ||
+	       !strstr(text, "\nNoNewPrivs:\t1");
 }
 
 /* apt-helper knows each compression of apt. */
-static void read_compressed(struct asked *a, const char *path)
+static bool read_compressed(struct asked *a, const char *path)
 {
+	bool read = false;
 	int ends[2];
 	FILE *list;
 	pid_t pid;
 
-	if (access(helper, X_OK) < 0 || pipe2(ends, O_CLOEXEC) < 0)
-		return;
+	if (!may_start() || access(helper, X_OK) < 0 || pipe2(ends, O_CLOEXEC) < 0)
+		return false;
 	pid = fork();
 	if (pid == 0) {
 		(void)dup2(ends[1], STDOUT_FILENO);
@@ -128,7 +140,7 @@ static void read_compressed(struct asked *a, const char *path)
 	(void)close(ends[1]);
 	list = pid > 0 ? fdopen(ends[0], "r") : NULL;
 	if (list) {
-		read_list(a, list);
+		read = read_list(a, list);
 		(void)fclose(list);
 	} else {
 		(void)close(ends[0]);
@@ -137,14 +149,16 @@ static void read_compressed(struct asked *a, const char *path)
 		(void)kill(pid, SIGKILL);
 		(void)waitpid(pid, NULL, 0);
 	}
+	return read;
 }
 
-/* true: it is a list. */
+/* true: it is a list, and was read. */
 static bool read_one(struct asked *a, const char *root, const char *name)
 {
 	static const char packages[] = "_Packages";
 	const char *behind = strstr(name, packages);
 	char path[PATH_MAX];
+	bool read;
 	FILE *list;
 	int n;
 
@@ -152,18 +166,14 @@ static bool read_one(struct asked *a, const char *root, const char *name)
 	n = snprintf(path, sizeof(path), "%s/var/lib/apt/lists/%s", root, name);
 	if (!behind || (*behind && *behind != '.') || n < 0 || (size_t)n >= sizeof(path))
 		return false;
-	if (*behind) {
-		if (*root)
-			return false;
-		read_compressed(a, path);
-		return true;
-	}
+	if (*behind)
+		return !*root && read_compressed(a, path);
 	list = fopen(path, "re");
 	if (!list)
 		return false;
-	read_list(a, list);
+	read = read_list(a, list);
 	(void)fclose(list);
-	return true;
+	return read;
 }
 
 bool apt_lists_ask(const char *root, struct apt_question *questions, size_t n)

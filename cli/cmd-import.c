@@ -54,7 +54,8 @@ static const struct options options = {
 		"(FILE: -).  FILE defaults to perf.data.\nSymbols come from the files on this "
 		"machine, if their build id "
 		"or inode proves that they\nare the recorded ones; else from perf's build-id "
-		"cache (~/.debug) or from --symfs.",
+		"cache (~/.debug), from a tarball of\n`perf archive` (FILE.tar.bz2 next to FILE, "
+		"or --buildid-dir) or from --symfs.",
 	.json = VERDICT_JSON_IMPORT,
 	.defs = defs,
 	.details = {"One event of the recording is imported; a note names the others. A mapped "
