@@ -81,8 +81,7 @@ static void note_tracefs(int r)
 	const struct gate_text text =
 		gate_text(r == -EACCES ? GATE_TRACEFS : GATE_TRACEFS_MOUNT, 0, 0);
 
-	log_info("list: tracepoints are not listed: %s; hint: %s", text.cause,
-		 r == -EACCES ? "run as root" : text.hint);
+	log_info("list: tracepoints are not listed: %s; hint: %s", text.cause, text.hint);
 }
 
 struct probes {

@@ -51,9 +51,8 @@ static const struct {
 		 "run perfwind outside of the sandbox; " AUDIT, NULL},
 	[GATE_TRACEPOINTS] = {"tracepoints and probes are not permitted to this user (" PARANOID
 			      " = %1$ld)",
-			      "sudo perfwind record -e ...", NULL},
-	[GATE_TRACEFS] = {"tracefs or its events are closed to this user",
-			  "sudo perfwind record -e ...", NULL},
+			      "run as root", NULL},
+	[GATE_TRACEFS] = {"tracefs or its events are closed to this user", "run as root", NULL},
 	[GATE_TRACEFS_MOUNT] = {"tracefs is not mounted",
 				"sudo mount -t tracefs nodev /sys/kernel/tracing", NULL},
 	[GATE_CYCLES] =

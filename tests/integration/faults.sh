@@ -282,7 +282,7 @@ if [ "$(id -u)" = 0 ] && unshare -m mount -t proc -o hidepid=2 proc /proc 2>/dev
 	check hidden-own-whole json hidden-own 'v["stacks"]["whole"] > 0.99 * total'
 	check hidden-other refused_with hidden-other 'no permission to see process [0-9]*: .*(hidepid); hint: sudo perfwind record -p [0-9]*$'
 	if [ -e "$TMP/hidden-event.status" ]; then
-		check hidden-tracefs-closed refused_with hidden-closed 'tracefs or its events are closed to this user; hint: sudo perfwind record -e'
+		check hidden-tracefs-closed refused_with hidden-closed 'tracefs or its events are closed to this user; hint: run as root'
 		check hidden-tracepoint-refused refused_with hidden-refused 'tracepoints and probes are not permitted to this user'
 		check hidden-tracepoint-root has hidden-root '^(sh|dash);.*wait.*;(__schedule|schedule)_\[k\]'
 		check hidden-tracepoint has hidden-event '^(sh|dash);.*wait.*_\[k\]'

@@ -377,6 +377,9 @@ static void test_table(void **state)
 	assert_string_equal(text.cause,
 			    "rings of 64 KiB a CPU instead of 512 (limit of locked memory)");
 	assert_string_equal(text.hint, "sudo sysctl kernel.perf_event_mlock_kb=65536");
+	/* Of every command that opens tracepoints, not of `record` alone. */
+	assert_string_equal(gate_text(GATE_TRACEPOINTS, 2, 0).hint, "run as root");
+	assert_string_equal(gate_text(GATE_TRACEFS, 0, 0).hint, "run as root");
 }
 
 static void test_kernel_names(void **state)
