@@ -49,6 +49,8 @@ struct uw_python_offsets {
 		is_entry; /* 3.11: set in the first frame that a run of the loop has; 0: 3.12 on, see native-python.c */
 	uint16_t bytecode; /* in PyCodeObject; its length is in ob_size, in units of 2 bytes */
 	uint16_t filename, qualname, line; /* in PyCodeObject: two pointers, i32 */
+	uint16_t stack, locals;		   /* the same: words of its frame for each, i32 */
+	uint16_t frame_words;		   /* of a frame before these */
 };
 /* The memory of a code object that was freed is used for others, as is that of its name, so addresses alone do not name a
  * function.  A sign of its content, never 0, is in the bits that an object's address does not have: 55 to 47, 2 to 0. */
@@ -175,6 +177,7 @@ static inline bool uw_python_fits(const struct uw_python *p)
 			       o->previous <= UW_PYTHON_FRAME - 8 && o->owner < UW_PYTHON_FRAME &&
 			       o->is_entry < UW_PYTHON_FRAME && o->filename <= UW_PYTHON_CODE - 8 &&
 			       o->qualname <= UW_PYTHON_CODE - 8 && o->line <= UW_PYTHON_CODE - 4 &&
+			       o->stack <= UW_PYTHON_CODE - 4 && o->locals <= UW_PYTHON_CODE - 4 &&
 			       p->frame < 16 && p->next < 16 && p->n_slots <= UW_PYTHON_SLOTS);
 }
 /* Words of the stack are near the frame pointer, the others in objects. */

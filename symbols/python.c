@@ -37,7 +37,8 @@ enum {
 #define OFFSETS_FROM_12(owner_at, bytecode_at)                                            \
 	{                                                                                 \
 		.code = 0, .previous = 8, .owner = (owner_at), .bytecode = (bytecode_at), \
-		.filename = 112, .qualname = 128, .line = 68                              \
+		.filename = 112, .qualname = 128, .line = 68, .stack = 64, .locals = 72,  \
+		.frame_words = (owner_at) < 72 ? 9 : 10                                   \
 	}
 
 /* Offsets. */
@@ -57,7 +58,10 @@ static const struct version {
 			    .bytecode = 184,
 			    .filename = 112,
 			    .qualname = 128,
-			    .line = 72},
+			    .line = 72,
+			    .stack = 68,
+			    .locals = 76,
+			    .frame_words = 9},
 		.ascii = 48,
 		.compact = 72,
 		.main_interpreter = 48,

@@ -22,303 +22,32 @@
  * - The first function of each run is proved by the loop's registers, which unwind information finds in the copy: its
  *   frame, and its next instruction.
  * - A frame is proved where its words read the same before the sample and after.
- * - The caller of a function is a guess, and proved after more readings, where each reading of this function at this
+ * - The callers between the first functions of two runs are proved by the sizes of their frames (native-calls.c), from the outermost
+ *   run inwards: where a run begins is known from the run outwards.
+ * - Else the caller of a function is a guess, and proved after more readings, where each reading of this function at this
  *   address has shown the same caller (script_usual()).  One reading is not evidence: by then another call may have led
  *   to the same function.
  * - What is not known is left out, and the loop's frame stands for it. */
-#include "unwinder/script-frames.h"
+#include "unwinder/python-walk.h"
 
 enum {
 	RUN_ROOM = 640, /* bytes from an entry frame to the return address of its run */
 	FRAME_SIZE = UW_PYTHON_FRAME,
-	CODE_SIZE = UW_PYTHON_CODE,
-	UNITS_MAX = 1 << 24,
-	SEARCH_PAGES = 16, /* from an instruction to the head of its code object */
-	SEARCH_PART = 64,  /* part of the time that searches in vain take at most */
 	OWNED_BY_C = 3,
 	CODE_TAG = 7, /* 3.14 on: bits of the pointer to the code object */
 	INSTR_AT = 56,
 	STACK_AT =
 		64, /* up to 3.13 the size of its stack, i32: -1 while it runs; then a pointer, 0 while it runs */
-	LOAD_NEAR = 96, /* bytes of the loop behind a call */
-	NOTED_MAX = 64, /* frames of a run */
+	LOAD_NEAR = 192, /* bytes of the loop behind a call */
+	NOTED_MAX = 64,	 /* frames of a run */
+	CHUNK_BEGIN =
+		32, /* bytes before the first frame of a piece of CPython's stack, at a page's begin */
+	C_STACK = 1 << 20, /* bytes below the sample's stack pointer that a later stack may have */
+	LATE_MAX = 128,
+	SEARCHES = 4,
 	NATIVE_MAX = 4, /* frames of C code that know a run's first function again */
 	RUN_ENDS = 1,	/* in place of a caller's code */
-	CODE_TYPE = 8,
-	CODE_UNITS = 16,
-	/* An object is read again with those that will be soon. */
-	AGAIN_MAX = 64,
-	AGAIN_BYTES = CODE_SIZE + 8 +
-		      16, /* the object, the hash of its file's name, length and hash of its own */
 };
-
-/* One stack. */
-struct python_walk {
-	struct native *e;
-	struct walk *w;
-	struct native_script *s;
-	const struct uw_python *py;
-	struct cfi_regs regs; /* of the innermost run, once has_regs */
-	bool has_regs;
-	uint32_t exact;	 /* of the frames copied at the sample: the one that is looked for first */
-	uint64_t cursor; /* the copy is searched from here on */
-};
-
-/* ---- memory ---- */
-
-static bool in_copy(const struct walk *w, uint64_t address, size_t len)
-{
-	uint64_t at = address - w->base;
-
-	return at < w->snapshot->stack_len && len <= w->snapshot->stack_len - at;
-}
-
-static bool read_copy(const struct walk *w, uint64_t address, void *to, size_t len)
-{
-	if (!in_copy(w, address, len))
-		return false;
-	memcpy(to, w->stack + (address - w->base), len);
-	return true;
-}
-
-/* From the process, as it is now. */
-static bool read_late(struct python_walk *pw, uint64_t address, void *to, size_t len)
-{
-	return vm_memory_read(&pw->s->memory, address, to, len);
-}
-
-static uint64_t word_of(const uint8_t *bytes, size_t at)
-{
-	uint64_t word;
-
-	memcpy(&word, bytes + at, sizeof(word));
-	return word;
-}
-
-/* ---- code objects ---- */
-
-/* What identifies the code object of which @bytes were read, apart from its strings.  false: it is none. */
-static bool code_of_bytes(const struct python_walk *pw, uint64_t address, const uint8_t *bytes,
-			  struct uw_python_content *content, struct script_function *ret_code)
-{
-	const struct uw_python_offsets *o = &pw->py->offsets;
-
-	content->units = word_of(bytes, CODE_UNITS);
-	memcpy(&content->line, bytes + o->line, sizeof(content->line));
-	*ret_code = (struct script_function){
-		.address = address,
-		.serial = pw->s->serial,
-		.code = address + o->bytecode,
-		.len = 2 * content->units,
-		.filename = word_of(bytes, o->filename),
-		.qualname = word_of(bytes, o->qualname),
-	};
-	/* _Py_InitCleanup: no function has the same text for its file and its name. */
-	ret_code->hidden = ret_code->filename == ret_code->qualname;
-	return word_of(bytes, CODE_TYPE) == pw->py->code_type && content->units &&
-	       content->units <= UNITS_MAX;
-}
-
-/* Reads the code object at @address.  false: there is none. */
-static bool read_code(struct python_walk *pw, uint64_t address, struct script_function *ret_code)
-{
-	struct uw_python_content content;
-	struct script_function code;
-	uint8_t bytes[CODE_SIZE];
-
-	if (address & 7 || !read_late(pw, address, bytes, sizeof(bytes)) ||
-	    !code_of_bytes(pw, address, bytes, &content, &code) ||
-	    !read_late(pw, code.filename + UW_PYTHON_HASH, &content.filename, 8) ||
-	    !read_late(pw, code.qualname + UW_PYTHON_LENGTH, &content.length, 8) ||
-	    !read_late(pw, code.qualname + UW_PYTHON_HASH, &content.hash, 8))
-		return false;
-	code.sign = uw_python_sign(&content);
-	*ret_code = code;
-	return true;
-}
-
-static uint64_t fresh_ns(const struct script_function *c)
-{
-	return script_fresh(c->since, c->read_at);
-}
-
-/* Is the object as it was?  @bytes: AGAIN_BYTES that were read of it. */
-static bool is_same_code(const struct python_walk *pw, const struct script_function *c,
-			 const uint8_t *bytes)
-{
-	struct uw_python_content content;
-	struct script_function now;
-
-	if (!code_of_bytes(pw, c->address, bytes, &content, &now) || now.len != c->len ||
-	    now.filename != c->filename || now.qualname != c->qualname)
-		return false;
-	content.filename = word_of(bytes, CODE_SIZE);
-	content.length = word_of(bytes, CODE_SIZE + 8);
-	content.hash = word_of(bytes, CODE_SIZE + 16);
-	return uw_python_sign(&content) == c->sign;
-}
-
-/* Reads the known object @c at once with others of which a quarter of the time is over.  One that is not as it was stays
- * as it is: it is read by itself when it is needed. */
-static void read_again(struct python_walk *pw, struct script_function *c, uint64_t now)
-{
-	struct uw_memory *memory = pw->w->snapshot->space->memory;
-	struct script_function *list[AGAIN_MAX] = {c};
-	struct uw_range ranges[3 * AGAIN_MAX] = {{0}}; /* gcc -O1 does not see that n > 0 */
-	uint8_t bytes[AGAIN_MAX * AGAIN_BYTES];
-	size_t n = 1;
-
-	if (!memory || !memory->read_ranges)
-		return;
-	for (size_t i = 0; i < SCRIPT_FUNCTIONS && n < AGAIN_MAX; i++) {
-		struct script_function *f = &pw->s->functions[i];
-
-		if (f->serial == pw->s->serial && f->qualname && f != c && f->read_at < now &&
-		    now - f->read_at >= fresh_ns(f) / 4)
-			list[n++] = f;
-	}
-	for (size_t i = 0; i < n; i++) {
-		ranges[3 * i] = (struct uw_range){list[i]->address, CODE_SIZE};
-		ranges[3 * i + 1] = (struct uw_range){list[i]->filename + UW_PYTHON_HASH, 8};
-		ranges[3 * i + 2] = (struct uw_range){list[i]->qualname + UW_PYTHON_LENGTH, 16};
-	}
-	if (!memory->read_ranges(memory, ranges, 3 * n, bytes))
-		return;
-	for (size_t i = 0; i < n; i++)
-		if (is_same_code(pw, list[i], bytes + i * AGAIN_BYTES))
-			list[i]->read_at = now;
-}
-
-/* The code object at @address; NULL: there is none.  One that was freed is replaced when another is at its address. */
-static const struct script_function *code_at(struct python_walk *pw, uint64_t address)
-{
-	struct script_function *c = script_function_slot(pw->s, address);
-	bool known = c->serial == pw->s->serial && c->address == address, read;
-	/* Samples of several threads or of a batch are not in the order of their times. */
-	uint64_t now = known ? max_u64(pw->w->snapshot->time, c->read_at) : pw->w->snapshot->time;
-	uint64_t since = known ? c->since : now, sign = c->sign;
-
-	if (known && now - c->read_at < fresh_ns(c))
-		return c->gone ? NULL : c;
-	if (known && !c->gone)
-		read_again(pw, c, now);
-	if (known && c->read_at == now && !c->gone)
-		return c;
-	pw->s->learned++;
-	read = read_code(pw, address, c);
-	if (!read && uw_memory_wanted(pw->w->snapshot->space->memory))
-		return NULL;
-	if (!read && (!known || c->gone)) {
-		/* There is none: not asked again soon. */
-		*c = (struct script_function){.address = address,
-					      .serial = pw->s->serial,
-					      .since = now,
-					      .read_at = now,
-					      .gone = true};
-		return NULL;
-	}
-	c->since = known && c->sign == sign ? since : now;
-	c->read_at = now;
-	return c;
-}
-
-/* The known code object that has @instruction; NULL: none. */
-static const struct script_function *known_code_of(struct python_walk *pw, uint64_t instruction)
-{
-	struct native_script *s = pw->s;
-	struct script_hit *hit = &s->hits[hash_u64(instruction ^ s->serial) % SCRIPT_HITS];
-
-	if (hit->serial == s->serial && hit->instruction == instruction &&
-	    hit->learned == s->learned && !hit->function)
-		return NULL;
-	if (hit->serial == s->serial && hit->instruction == instruction && hit->function &&
-	    hit->function->serial == s->serial && script_function_has(hit->function, instruction)) {
-		const struct script_function *f = code_at(pw, hit->function->address);
-
-		if (f && script_function_has(f, instruction))
-			return f;
-	}
-	*hit = (struct script_hit){.instruction = instruction, .serial = s->serial};
-	for (size_t i = 0; i < SCRIPT_FUNCTIONS; i++) {
-		const struct script_function *f = &s->functions[i];
-
-		if (f->serial != s->serial || !script_function_has(f, instruction))
-			continue;
-		f = code_at(pw, f->address);
-		if (f && script_function_has(f, instruction)) {
-			hit->function = f;
-			return f;
-		}
-	}
-	hit->learned = s->learned;
-	return NULL;
-}
-
-/* The @n pages from the one at @start on downwards, as far as they can be read. */
-static bool read_pages(struct python_walk *pw, uint64_t start, size_t n, uint8_t *to)
-{
-	struct uw_memory *memory = pw->w->snapshot->space->memory;
-	struct uw_range ranges[SEARCH_PAGES];
-
-	for (size_t i = 0; i < n; i++)
-		ranges[i] = (struct uw_range){start - i * VM_PAGE, VM_PAGE};
-	return vm_memory_is_address(start) && start > n * VM_PAGE && memory &&
-	       memory->read_ranges && memory->read_ranges(memory, ranges, n, to);
-}
-
-/* The code object that has @instruction, with its head before it in memory; NULL: none. */
-static const struct script_function *search_code(struct python_walk *pw, uint64_t instruction)
-{
-	uint64_t at = (instruction & ~7ull) - pw->py->offsets.bytecode + CODE_TYPE;
-	uint64_t start = at & ~(uint64_t)(VM_PAGE - 1);
-	uint8_t pages[(SEARCH_PAGES - 1) * VM_PAGE];
-	const struct script_function *code;
-
-	/* Most are near. */
-	for (size_t i = 0, n = 1; i < SEARCH_PAGES; i += n, n = SEARCH_PAGES - 1) {
-		if (!read_pages(pw, start, n, pages))
-			return NULL;
-		for (size_t k = 0; k < n; k++, start -= VM_PAGE)
-			for (; at >= start; at -= 8) {
-				if (word_of(pages + k * VM_PAGE, at - start) != pw->py->code_type)
-					continue;
-				code = code_at(pw, at - CODE_TYPE);
-				if (code && script_function_has(code, instruction))
-					return code;
-			}
-	}
-	return NULL;
-}
-
-/* The same.  The word of a register may be any object's: the search for one that was searched in vain is repeated no sooner
- * than a function is read again. */
-static const struct script_function *find_code_of(struct python_walk *pw, uint64_t instruction)
-{
-	clockid_t clock = (clockid_t)pw->e->engine.settings.clock;
-	struct native_script *s = pw->s;
-	struct script_nowhere *n =
-		&s->nowheres[hash_u64(instruction ^ s->serial) % SCRIPT_NOWHERES];
-	bool known = n->serial == s->serial && n->word == instruction;
-	const struct script_function *code;
-	uint64_t began, ended;
-
-	if (s->read_at < s->search_after ||
-	    (known && s->read_at - n->searched < script_fresh(n->since, n->searched)))
-		return NULL;
-	began = clock_ns(clock);
-	code = search_code(pw, instruction);
-	if (code || uw_memory_wanted(pw->w->snapshot->space->memory))
-		return code;
-	*n = (struct script_nowhere){
-		.word = instruction,
-		.since = known ? n->since : s->read_at,
-		.searched = s->read_at,
-		.serial = s->serial,
-	};
-	ended = clock_ns(clock);
-	s->search_after = ended + (SEARCH_PART - 1) * (ended - began);
-	return NULL;
-}
 
 /* ---- frames ---- */
 
@@ -439,51 +168,107 @@ static uint64_t find_cframe(const struct python_walk *pw, uint32_t run, uint64_t
 
 /* ---- the stack ---- */
 
-/* The slot of the loop's stack that its code behind the return address @ra brings the instruction back from; < 0: not
- * found. */
-static int slot_behind(struct python_walk *pw, uint64_t ra)
+/* The instruction set's number of DWARF's, and back. */
+static unsigned insn_register(unsigned reg)
 {
-	static const uint8_t insn_of[8] = {0, 2, 1, 3, 6, 7, 5, 4}; /* of DWARF's */
-	unsigned reg = pw->py->next < 8 ? insn_of[pw->py->next] : pw->py->next;
-	struct script_slot *known = &pw->s->slots[hash_u64(ra ^ pw->s->serial) % SCRIPT_SLOTS];
-	uint8_t code[LOAD_NEAR];
+	static const uint8_t of[8] = {0, 2, 1, 3, 6, 7, 5, 4};
 
-	if (known->serial == pw->s->serial && known->ra == ra)
-		return known->slot;
-	if (!read_late(pw, ra, code, sizeof(code)))
-		return -1;
-	*known = (struct script_slot){.ra = ra, .serial = pw->s->serial, .slot = -1};
-	for (size_t i = 0; known->slot < 0 && i + 5 <= sizeof(code); i++)
-		known->slot = uw_python_load(code + i, reg);
-	return known->slot;
+	return reg < 8 ? of[reg] : reg;
 }
 
-/* By the slots of the loop at index @run, which has @regs: the function that all that have one have; else, of the slot
- * that is in use at this call.  NULL: none. */
+static unsigned dwarf_register(unsigned reg)
+{
+	static const uint8_t of[8] = {0, 2, 1, 3, 7, 6, 4, 5};
+
+	return reg < 8 ? of[reg] : reg;
+}
+
+/* Where the loop has its instruction during the call with the return address @ra; NULL: its code cannot be read. */
+static const struct script_slot *slots_behind(struct python_walk *pw, uint64_t ra)
+{
+	struct script_slot *known = &pw->s->slots[hash_u64(ra ^ pw->s->serial) % SCRIPT_SLOTS];
+	unsigned next = insn_register(pw->py->next);
+	uint8_t code[LOAD_NEAR];
+	uint64_t at;
+	bool read;
+
+	if (known->serial == pw->s->serial && known->ra == ra)
+		return known;
+	read = read_late(pw, ra, code, sizeof(code));
+	if (!read && uw_memory_wanted(pw->w->snapshot->space->memory))
+		return NULL;
+	*known = (struct script_slot){.ra = ra, .serial = pw->s->serial};
+	if (!read)
+		return known;
+	at = script_loop_slots(known, code, sizeof(code), ra, next);
+	if (!known->n && at >= pw->py->eval_start && at < pw->py->eval_end &&
+	    read_late(pw, at, code, sizeof(code)))
+		(void)script_loop_slots(known, code, sizeof(code), at, next);
+	return known;
+}
+
+/* The word at a place; 0: not known. */
+static uint64_t word_at(struct python_walk *pw, const struct script_where *where,
+			const struct cfi_regs *regs)
+{
+	unsigned reg = where->kind == SCRIPT_IN_SLOT ? pw->w->machine->sp
+						     : dwarf_register((unsigned)where->at);
+	uint64_t word = regs->known >> reg & 1 ? regs->r[reg] : 0;
+
+	if (where->kind == SCRIPT_IN_SLOT &&
+	    !read_copy(pw->w, regs->r[pw->w->machine->sp] + (uint64_t)where->at, &word, 8))
+		return 0;
+	return word;
+}
+
+/* Is the instruction in the loop's frame alone, as that has changed to the caller's of a function that ends? */
+static bool takes_from_frame(struct python_walk *pw, uint32_t run, const struct cfi_regs *regs)
+{
+	const struct script_slot *slots = slots_behind(pw, uw_frame_pc(pw->w->frames[run]));
+
+	return slots && slots->n && slots->where[0].kind == SCRIPT_IN_FRAME &&
+	       word_at(pw, &slots->where[0], regs) == regs->r[pw->py->frame];
+}
+
+/* The function that all slots agree on which have one. */
+static const struct script_function *function_of_all(struct python_walk *pw,
+						     const struct cfi_regs *regs)
+{
+	uint64_t sp = regs->r[pw->w->machine->sp], instruction;
+	const struct script_function *one = NULL, *f;
+
+	for (size_t i = 0; i < pw->py->n_slots; i++) {
+		f = read_copy(pw->w, sp + pw->py->slots[i], &instruction, 8)
+			    ? python_known_code(pw, instruction)
+			    : NULL;
+		if (one && f && f != one)
+			return NULL;
+		one = f ? f : one;
+	}
+	return one;
+}
+
+/* The function of the loop at index @run, which has @regs, by what its code behind the call shows.  NULL: not known. */
 static const struct script_function *function_of_slots(struct python_walk *pw, uint32_t run,
 						       const struct cfi_regs *regs)
 {
-	const struct script_function *of[UW_PYTHON_SLOTS], *one = NULL;
-	uint64_t sp = regs->r[pw->w->machine->sp], instruction;
-	bool several = false;
-	int slot;
+	const struct script_slot *slots = slots_behind(pw, uw_frame_pc(pw->w->frames[run]));
+	const struct script_function *f = NULL;
+	uint64_t word, first = 0;
 
-	for (size_t i = 0; i < pw->py->n_slots; i++) {
-		of[i] = read_copy(pw->w, sp + pw->py->slots[i], &instruction, 8)
-				? known_code_of(pw, instruction)
-				: NULL;
-		several |= one && of[i] && of[i] != one;
-		one = of[i] ? of[i] : one;
+	for (uint32_t i = 0; slots && i < slots->n && !f; i++) {
+		word = word_at(pw, &slots->where[i], regs);
+		if (slots->where[i].kind == SCRIPT_IN_FRAME) {
+			if (word == regs->r[pw->py->frame])
+				return NULL;
+			continue;
+		}
+		first = first ? first : word;
+		f = word ? python_known_code(pw, word) : NULL;
 	}
-	if (one && !several)
-		return one;
-	slot = slot_behind(pw, uw_frame_pc(pw->w->frames[run]));
-	for (size_t i = 0; one && i < pw->py->n_slots; i++)
-		if (pw->py->slots[i] == slot)
-			return of[i];
-	if (one || slot < 0 || !read_copy(pw->w, sp + (uint64_t)slot, &instruction, 8))
-		return NULL;
-	return find_code_of(pw, instruction); /* that was not seen before */
+	if (!f && first)
+		f = python_find_code(pw, first); /* that was not seen before */
+	return f ? f : function_of_all(pw, regs);
 }
 
 /* Unwind information finds these, frame by frame. */
@@ -540,13 +325,15 @@ static const struct script_function *function_of_run(struct python_walk *pw, uin
 	/* Where a run begins or ends the registers are those of the run outwards. */
 	if (!py->has_next || !regs_of_run(pw, k, &regs) || regs.r[py->frame] != frame)
 		return NULL;
+	if (pw->s->runs[k] && takes_from_frame(pw, pw->s->runs[k], &regs))
+		return NULL;
 	next = regs.known >> py->next & 1 ? regs.r[py->next] : 0;
 	if (late && next && script_function_has(late, next))
 		return late;
-	f = next ? known_code_of(pw, next) : NULL;
+	f = next ? python_known_code(pw, next) : NULL;
 	if (!f && pw->s->runs[k])
 		f = function_of_slots(pw, pw->s->runs[k], &regs);
-	return f || !next ? f : find_code_of(pw, next);
+	return f || !next ? f : python_find_code(pw, next);
 }
 
 /* The run at index @run with its first frame at @address, by the C code that it has called. */
@@ -570,22 +357,83 @@ static uint64_t key_of_call(uint64_t frame, uint64_t code)
 	return hash_u64(frame ^ hash_u64(code));
 }
 
-/* Notes which function has called which, as the list from @f on reads now. */
-static void note_calls(struct python_walk *pw, struct python_frame f)
+static uint64_t key_of_root(const struct python_walk *pw)
 {
-	for (uint32_t i = 0; i < NOTED_MAX && f.there && script_step(pw->s, 1); i++) {
-		uint64_t key = key_of_call(f.address, f.code);
-		struct python_frame g = {0};
+	return hash_u64(pw->w->snapshot->thread ^ 0x726f6f74ull << 32);
+}
 
-		if (ends_run(pw, &f)) /* (a generator that waits leads to nothing) */
-			script_note(pw->s, pw->e, key, RUN_ENDS, f.entry ? 0 : f.previous);
-		else if (read_frame(pw, f.previous, &g) && g.calling)
-			script_note(pw->s, pw->e, key, g.code, g.address);
-		else
-			g.there = false;
-		if (f.same && g.same) /* and so are those outwards, mostly */
+/* Is @address on the thread's C stack, as far as that is known? */
+static bool is_on_c_stack(const struct python_walk *pw, uint64_t address)
+{
+	return address - pw->w->base + C_STACK < C_STACK + pw->w->snapshot->stack_len;
+}
+
+/* What is noted of a list of frames: @f, the function @code; *top: the innermost frame so far on CPython's stack, 0: not known. */
+struct noted_frame {
+	struct python_frame f;
+	struct script_function code; /* address 0: not known */
+	uint64_t top;
+};
+
+/* Notes that @g, where its words fit, has called @f. */
+static void note_caller(struct python_walk *pw, const struct noted_frame *f, struct noted_frame *g)
+{
+	const struct script_function *code = python_code_at(pw, g->f.code);
+	bool begins;
+
+	g->top = f->top;
+	if (!code)
+		return;
+	g->code = *code;
+	if (code->size) {
+		begins = (f->top & (VM_PAGE - 1)) <= CHUNK_BEGIN;
+		if (f->top && !begins && g->f.address + code->size != f->top) {
+			g->code.address = 0; /* it is not the caller's frame by now */
+			g->top = g->f.address;
 			return;
-		f = g;
+		}
+		g->top = g->f.address;
+		script_frame_note(pw->s, id_of(code), g->top);
+	}
+	if (f->code.address)
+		script_call_note(pw->s, id_of(&f->code),
+				 &(struct script_caller){id_of(code), code->size, code->hidden});
+}
+
+/* Notes which function has called which, as the list of run @k from @first on reads now. */
+static void note_calls(struct python_walk *pw, uint32_t k, struct python_frame first)
+{
+	struct noted_frame f = {.f = first}, g;
+	const struct script_function *code = f.f.there ? python_code_at(pw, first.code) : NULL;
+
+	if (code) {
+		f.code = *code;
+		f.top = code->size ? first.address : 0;
+	}
+	for (uint32_t i = 0; i < NOTED_MAX && f.f.there && script_step(pw->s, 1); i++, f = g) {
+		uint64_t key = key_of_call(f.f.address, f.f.code);
+
+		g = (struct noted_frame){.top = 0};
+		if (ends_run(pw, &f.f) || is_on_c_stack(pw, f.f.previous)) {
+			/* (a generator that waits leads to nothing) */
+			script_note(pw->s, pw->e, key, RUN_ENDS, f.f.entry ? 0 : f.f.previous);
+			if (!f.code.address)
+				return;
+			script_call_note(pw->s, id_of(&f.code),
+					 &(struct script_caller){.id = SCRIPT_RUN_ENDS});
+			if (k + 1 == pw->s->n_runs && f.code.size &&
+			    (f.f.address & (VM_PAGE - 1)) == CHUNK_BEGIN)
+				script_note(pw->s, pw->e, key_of_root(pw), f.f.address, 0);
+			return;
+		}
+		if (read_frame(pw, f.f.previous, &g.f) && g.f.calling) {
+			script_note(pw->s, pw->e, key, g.f.code, g.f.address);
+			note_caller(pw, &f, &g);
+		} else {
+			g.f.there = false;
+		}
+		if (f.f.same && g.f.same) /* and so are those outwards, mostly */
+			return;
 	}
 }
 
@@ -599,10 +447,10 @@ first_function(struct python_walk *pw, uint32_t k, uint64_t address, struct pyth
 	uint64_t key, code, unused;
 
 	*f = (struct python_frame){.address = address};
-	late = read_frame(pw, address, f) ? code_at(pw, f->code) : NULL;
+	late = read_frame(pw, address, f) ? python_code_at(pw, f->code) : NULL;
 	if (f->exact)
 		return late;
-	note_calls(pw, *f);
+	note_calls(pw, k, *f);
 	if (f->same)
 		return late;
 	known = function_of_run(pw, k, address, late);
@@ -620,7 +468,7 @@ first_function(struct python_walk *pw, uint32_t k, uint64_t address, struct pyth
 		return NULL;
 	f->there = late && late->address == code;
 	f->proved = usual == SCRIPT_PROVED;
-	return code_at(pw, code);
+	return python_code_at(pw, code);
 }
 
 /* 3.11: the frame of the next run outwards, by the _PyCFrame of this one, which is at *cframe, or (0) has the frame
@@ -670,7 +518,7 @@ static const struct script_function *caller_of(struct python_walk *pw, struct py
 	if (end)
 		return NULL;
 	*f = g;
-	return g.code ? code_at(pw, g.code) : NULL;
+	return g.code ? python_code_at(pw, g.code) : NULL;
 }
 
 static void push_function(struct python_walk *pw, const struct script_function *code, bool proved)
@@ -705,7 +553,7 @@ static bool push_proved(struct python_walk *pw, uint32_t run, struct python_fram
 		if (!f->same || !f->calling)
 			s->n = mark;
 		if (f->same)
-			code = code_at(pw, f->code);
+			code = python_code_at(pw, f->code);
 		if (!code)
 			continue;
 		if (s->n == mark)
@@ -777,47 +625,334 @@ static bool has_trampoline(const struct walk *w, uint32_t run)
 	return map && map->module && uw_module_kind(map->module) == UW_MODULE_JIT;
 }
 
+/* ---- frames that are read late ---- */
+
+/* Finds the first function of run @k, with its frame at @address. */
+static void find_start(struct python_walk *pw, uint32_t k, uint64_t address)
+{
+	struct script_start *start = &pw->s->starts[k];
+	const struct script_function *code = NULL;
+	struct python_frame f = {0};
+
+	*start = (struct script_start){.frame = address};
+	if (address && (pw->py->offsets.is_entry || !in_copy(pw->w, address, FRAME_SIZE)))
+		code = first_function(pw, k, address, &f);
+	if (code) {
+		start->code = *code;
+		start->known = true;
+	}
+	/* It may be another one's by now. */
+	code = f.code && f.code != start->code.address ? python_code_at(pw, f.code) : NULL;
+	if (code) {
+		start->other = *code;
+		start->late = true;
+	}
+	start->proved = f.proved;
+	start->there = f.there;
+}
+
+/* The functions that each run of the loop is in: @frame is the innermost run's. */
+static void find_starts(struct python_walk *pw, uint64_t frame)
+{
+	struct native_script *s = pw->s;
+	uint64_t cframe = 0, inside;
+
+	for (uint32_t k = 0; k < s->n_runs; k++) {
+		s->cframes[k] = cframe;
+		find_start(pw, k, frame);
+		inside = frame;
+		if (k + 1 == s->n_runs)
+			return;
+		frame = next_run(pw, s->runs[k], inside, 0, &cframe);
+		if (!frame)
+			frame = frame_of_run(pw, k + 1, inside);
+	}
+}
+
+/* A frame of a list that was read late. */
+struct late_frame {
+	uint64_t address, code;
+	bool held; /* it read the same before the sample */
+};
+
+/* The list of run @k from the frame at @at on, as it reads now.  0: it does not lead to the run's end. */
+static uint32_t list_from(struct python_walk *pw, uint32_t k, uint64_t at,
+			  struct late_frame to[LATE_MAX])
+{
+	bool last = k + 1 == pw->s->n_runs;
+	struct python_frame f;
+
+	for (uint32_t n = 0; n < LATE_MAX && script_step(pw->s, 1) && read_frame(pw, at, &f);) {
+		to[n++] = (struct late_frame){at, f.code, script_held(pw->s, pw->w, at)};
+		at = f.previous;
+		if (pw->py->offsets.is_entry && f.entry)
+			return last || at == pw->s->starts[k + 1].frame ? n : 0;
+		if (!pw->py->offsets.is_entry && is_on_c_stack(pw, at))
+			return last || is_entry_frame(pw, pw->s->runs[k], at) ? n : 0;
+	}
+	return 0;
+}
+
+/* A run is known again by its thread and by what called it. */
+static uint64_t key_of_outer(const struct python_walk *pw, uint32_t k)
+{
+	uint64_t outwards = k + 1 < pw->s->n_runs ? pw->s->starts[k + 1].frame : 1;
+
+	return hash_u64(pw->w->snapshot->thread ^ (uint64_t)pw->s->serial << 32) ^
+	       hash_u64(outwards);
+}
+
+/* The list of run @k from its first frame on, or, where that leads to nothing by now, from a frame outwards of which it led to
+ * the outermost one before. */
+static uint32_t late_list(struct python_walk *pw, uint32_t k, struct late_frame to[LATE_MAX])
+{
+	uint64_t first = pw->s->starts[k].frame, key = key_of_outer(pw, k);
+	struct script_outer *outer = &pw->s->outers[key % SCRIPT_OUTERS];
+	uint32_t n = list_from(pw, k, first, to);
+	bool last = k + 1 == pw->s->n_runs;
+
+	for (uint32_t i = 0; !n && outer->key == key && i < outer->n; i++)
+		if (!pw->s->starts[k].code.size || outer->frames[i] < first)
+			n = list_from(pw, k, outer->frames[i], to);
+	if (!n || to[0].address != first ||
+	    (last && (to[n - 1].address & (VM_PAGE - 1)) != CHUNK_BEGIN))
+		return n;
+	*outer = (struct script_outer){.key = key, .n = (uint32_t)min_u64(n, SCRIPT_OUTER)};
+	for (uint32_t i = 0; i < outer->n; i++)
+		outer->frames[i] = to[n - outer->n + i].address;
+	return n;
+}
+
+/* The callers in the list @list of run @k, from the outermost one inwards, as far as they fit behind each other; *ret_held: how many
+ * of these read the same before the sample and after.  @end: where the frame of the next run ends, 0: not known.  true: the
+ * list leads to the run's first function. */
+static bool listed_callers(struct python_walk *pw, uint32_t k, uint64_t end,
+			   struct script_callers *ret, uint32_t *ret_held)
+{
+	const struct script_start *start = &pw->s->starts[k];
+	struct late_frame list[LATE_MAX];
+	uint32_t n = late_list(pw, k, list);
+	bool held = true;
+
+	ret->n = *ret_held = 0;
+	while (n-- > 0) {
+		const struct script_function *code = python_code_at(pw, list[n].code);
+		bool first = !n && list[0].address == start->frame;
+
+		if (!code || ret->n == SCRIPT_PATH)
+			return false;
+		if (code->size && end && end != list[n].address &&
+		    (list[n].address & (VM_PAGE - 1)) > CHUNK_BEGIN)
+			return false; /* it is not there by now */
+		if (first)
+			return end == list[0].address && id_of(code) == id_of(&start->code);
+		if (code->size && start->code.size && list[n].address + code->size > start->frame)
+			return false;
+		if (code->size)
+			end = list[n].address + code->size;
+		held &= list[n].held;
+		*ret_held += held;
+		ret->path[ret->n++] = (struct script_caller_frame){id_of(code), list[n].address,
+								   end, code->hidden, held};
+	}
+	return false;
+}
+
+/* The callers between @outer, of which fewer and fewer may still have been there, and the first function in @room. */
+static bool search_between(struct python_walk *pw, struct script_room *room,
+			   struct script_callers *outer, struct script_callers *ret)
+{
+	for (uint32_t i = 0; i < SEARCHES && outer->n; i++, outer->n--) {
+		room->outer = outer->path[outer->n - 1].id;
+		room->end = outer->path[outer->n - 1].end;
+		if (script_call_search(pw->s, room, ret) && ret->whole)
+			return true;
+	}
+	return false;
+}
+
+static void keep_callers(struct native_script *s, struct script_start *start,
+			 const struct script_callers *found)
+{
+	for (uint32_t i = found->n; i-- > 0 && s->n_callers < SCRIPT_CALLERS_ALL; start->n++)
+		s->callers[s->n_callers++] = found->path[i];
+}
+
+static bool is_sure(const struct script_callers *found)
+{
+	for (uint32_t i = 0; i < found->n; i++)
+		if (!found->path[i].proved)
+			return false;
+	return true;
+}
+
+/* The callers of run @k, which is in @function, between it and the frame of the next run, which ends at @end (0: not known): by
+ * their sizes, or by frames that were there before.  true: all are known. */
+static bool search_run(struct python_walk *pw, uint32_t k, const struct script_function *function,
+		       struct script_room *room, struct script_callers *held,
+		       struct script_callers *found)
+{
+	struct native_script *s = pw->s;
+	bool last = k + 1 == s->n_runs, listed;
+	uint64_t end = room->end;
+	uint32_t n_held, n;
+
+	held->n = found->n = 0;
+	room->id = id_of(function);
+	room->top = function->size ? s->starts[k].frame : 0;
+	if (end && script_call_search(s, room, found) && (!last || is_sure(found)))
+		return true;
+	found->n = 0;
+	listed = listed_callers(pw, k, last ? 0 : end, held, &n_held);
+	n = held->n;
+	held->n = n_held;
+	if ((listed && n_held == n) || search_between(pw, room, held, found))
+		return true;
+	room->outer = SCRIPT_RUN_ENDS;
+	room->end = end;
+	if (last && script_call_search(s, room, found))
+		return true;
+	found->n = 0;
+	held->n = listed ? n : n_held;
+	return listed;
+}
+
+static void search_callers(struct python_walk *pw, uint32_t k, uint64_t end)
+{
+	struct native_script *s = pw->s;
+	struct script_start *start = &s->starts[k];
+	struct script_callers held = {.n = 0}, found = {.n = 0};
+	struct script_room room = {.end = end, .outer = SCRIPT_RUN_ENDS};
+
+	start->at = s->n_callers;
+	if (!start->frame || in_copy(pw->w, start->frame, FRAME_SIZE))
+		return;
+	if (start->known)
+		start->whole = search_run(pw, k, &start->code, &room, &held, &found);
+	if (!start->whole && start->late) {
+		struct script_callers late = {.n = 0};
+		struct script_room again = {.id = id_of(&start->other),
+					    .top = start->other.size ? start->frame : 0,
+					    .end = end,
+					    .outer = SCRIPT_RUN_ENDS};
+
+		if (again.top && end && script_call_search(s, &again, &late) && late.anchored) {
+			start->code = start->other;
+			start->known = start->whole = true;
+			start->proved = false;
+			room = again;
+			found = late;
+			held.n = 0;
+		}
+	}
+	if (start->known && room.top)
+		start->end = room.top + start->code.size;
+	else if (start->whole && room.end)
+		start->end = room.end + found.room;
+	if (start->whole)
+		keep_callers(s, start, &found);
+	keep_callers(s, start, &held);
+}
+
+static void find_callers(struct python_walk *pw)
+{
+	struct native_script *s = pw->s;
+	uint64_t end = 0, unused;
+
+	if (script_usual(s, pw->w, key_of_root(pw), &end, &unused) == SCRIPT_UNUSUAL)
+		end = 0;
+	s->n_callers = 0;
+	for (uint32_t k = s->n_runs; k-- > 0;) {
+		search_callers(pw, k, end);
+		end = s->starts[k].end;
+	}
+}
+
+/* The same as push_run(), by what is known of calls; the loop's frame stands for what is not. */
+static void push_callers(struct python_walk *pw, uint32_t k)
+{
+	const struct script_start *start = &pw->s->starts[k];
+
+	if (start->known)
+		push_function(pw, &start->code, start->proved);
+	if (start->known && start->n && !start->whole)
+		script_push(pw->s, pw->w->frames[pw->s->runs[k]]);
+	for (uint32_t i = 0; i < start->n; i++) {
+		const struct script_caller_frame *c = &pw->s->callers[start->at + i];
+
+		if (!c->hidden)
+			script_push(pw->s,
+				    c->id | UW_FRAME_SCRIPT | (c->proved ? 0 : UW_FRAME_GUESSED));
+	}
+}
+
+/* ---- the new list ---- */
+
+/* The frames from @mark on, behind the loop's own, are those of the run; @whole: all of it. */
+static void end_run(struct python_walk *pw, uint32_t run, uint32_t mark, bool whole)
+{
+	struct native_script *p = pw->s;
+	uint64_t loop = p->frames[mark];
+
+	if (pw->e->engine.settings.native_frames || (whole && p->n == mark + 1))
+		return; /* all of it; or the run begins or ends, and has no function */
+	if (has_trampoline(pw->w, run)) {
+		p->n = mark + 1;
+	} else if (whole || p->n > mark + 1) {
+		memmove(p->frames + mark, p->frames + mark + 1,
+			(p->n - mark - 1) * sizeof(*p->frames));
+		p->n--;
+		if (!whole) /* what the rest of the list was is not known */
+			p->frames[p->n++] = loop;
+	}
+}
+
 static void replace(struct python_walk *pw, uint64_t frame)
 {
 	struct native_script *p = pw->s;
-	uint64_t cframe = 0, behind = 0;
+	bool exact = pw->w->snapshot->n_python;
+	uint64_t cframe = 0, behind = 0, inside;
 
 	script_push_native(p, pw->w, 0, p->runs[0]);
+	if (!exact) {
+		find_starts(pw, frame);
+		find_callers(pw);
+		script_steps_again(p);
+	}
 	for (uint32_t k = 0; k < p->n_runs; k++) {
 		uint32_t run = p->runs[k], end = k + 1 < p->n_runs ? p->runs[k + 1] : pw->w->n;
 		uint32_t mark = p->n;
-		uint64_t inside = frame;
-		bool trampoline = has_trampoline(pw->w, run), whole;
+		bool whole;
 
 		script_push(p, pw->w->frames[run]);
 		if (p->n == UW_MAX_FRAMES)
 			return;
-		whole = frame && push_run(pw, k, frame, cframe, &behind);
+		whole = !exact && p->starts[k].whole;
+		if (!whole)
+			whole = frame && push_run(pw, k, frame, cframe, &behind);
+		if (!exact && (p->starts[k].whole || (!whole && p->starts[k].n))) {
+			p->n = mark + 1;
+			push_callers(pw, k);
+		}
 		/* (where the innermost run begins or ends, a copy at the sample has no frame of it) */
 		pw->w->res->lacks_functions |=
-			!whole && !trampoline && (frame || k || !pw->w->snapshot->n_python);
-		if (pw->e->engine.settings.native_frames || (whole && p->n == mark + 1)) {
-			; /* all of it; or the run begins or ends, and has no function */
-		} else if (trampoline) {
-			p->n = mark + 1;
-		} else if (whole) {
-			memmove(p->frames + mark, p->frames + mark + 1,
-				(p->n - mark - 1) * sizeof(*p->frames));
-			p->n--;
-		} else if (p->n > mark + 1) { /* what the rest of the list was is not known */
-			uint64_t loop = p->frames[mark];
-
-			memmove(p->frames + mark, p->frames + mark + 1,
-				(p->n - mark - 1) * sizeof(*p->frames));
-			p->frames[p->n - 1] = loop;
-		}
+			!whole && !has_trampoline(pw->w, run) && (frame || k || !exact);
+		end_run(pw, run, mark, whole);
 		script_push_native(p, pw->w, run + 1, end);
 		if (k + 1 == p->n_runs)
 			break;
+		inside = frame;
+		if (!exact) {
+			frame = p->starts[k + 1].frame;
+			cframe = p->cframes[k + 1];
+			if (!frame && whole)
+				frame = behind;
+			continue;
+		}
 		frame = next_run(pw, run, inside, whole ? behind : 0, &cframe);
 		if (!frame)
 			frame = frame_of_run(pw, k + 1, inside);
-		if (!frame && !inside && !k && pw->w->snapshot->n_python)
+		if (!frame && !inside && !k)
 			frame = pw->w->snapshot->python[0];
 	}
 }

@@ -21,6 +21,11 @@ bool script_step(struct native_script *s, uint32_t n)
 	return s->n_steps < STEPS_MAX;
 }
 
+void script_steps_again(struct native_script *s)
+{
+	s->n_steps = (uint32_t)min_u64(s->n_steps, STEPS_MAX / 2);
+}
+
 /* ---- what was read ---- */
 
 /* The place of @frame in the table; it may hold another one, which is to be replaced. */
@@ -70,6 +75,14 @@ bool script_same(struct native_script *s, const struct native *e, const struct w
 	const struct script_past *past = note(s, e, frame, code, words);
 
 	return past->since <= w->snapshot->time && past->same >= SAME_MIN;
+}
+
+bool script_held(struct native_script *s, const struct walk *w, uint64_t frame)
+{
+	const struct script_past *past = past_of(s, frame);
+
+	return past->serial == s->serial && past->frame == frame &&
+	       past->since <= w->snapshot->time;
 }
 
 void script_note(struct native_script *s, const struct native *e, uint64_t key, uint64_t code,

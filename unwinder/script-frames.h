@@ -3,6 +3,9 @@
  *
  *   native-script.c   the memory of the process, the proof of what was read from it, the new list of frames
  *   native-python.c   CPython
+ *   native-pycode.c   its code objects
+ *   native-loop.c     where its evaluation loop keeps the next instruction during a call
+ *   native-calls.c    the callers of a Python function, by the sizes of frames
  *   native-frames.c   PHP, Ruby
  *   native-js.c       Node.js
  *
@@ -18,11 +21,55 @@ enum {
 	SCRIPT_RUNS_MAX = 256,	 /* frames of the loop in one stack */
 	SCRIPT_PASTS = 8192,	 /* frames of functions remembered */
 	SCRIPT_FUNCTIONS = 1024, /* functions remembered */
-	SCRIPT_SLOTS = 256,	 /* calls of the loop remembered */
-	SCRIPT_NOWHERES = 64,	 /* words searched in vain that are remembered */
-	SCRIPT_HITS = 1024,	 /* words looked for among the known functions */
+	SCRIPT_SLOTS = 512,	 /* calls of the loop remembered */
+	SCRIPT_WHERES = 6,
+	SCRIPT_NOWHERES = 64, /* words searched in vain that are remembered */
+	SCRIPT_HITS = 1024,   /* words looked for among the known functions */
 	/* where a function may be: two at one place would be read again for each stack */
 	SCRIPT_PLACES = 16,
+	SCRIPT_CALLEES = 1024, /* Python: functions with callers that are remembered */
+	SCRIPT_CALLERS = 8,
+	SCRIPT_PATH = 128,  /* callers of one run */
+	SCRIPT_OUTERS = 64, /* runs with a list that is remembered */
+	SCRIPT_OUTER = 16,
+	SCRIPT_NODES = 1024,
+	SCRIPT_NODE_PLACES = 2048,
+	SCRIPT_VAIN = 256,
+	SCRIPT_LATELY = 4096,
+	SCRIPT_CALLERS_ALL = 1024, /* ... of one stack */
+	SCRIPT_RUN_ENDS = 1,	   /* in place of a caller: C code */
+};
+
+/* Python: which functions have called which; an id is the address of the code object with its sign. */
+struct script_caller {
+	uint64_t id;
+	uint32_t size; /* bytes of its frame on CPython's stack; 0: it is elsewhere */
+	bool hidden;
+};
+struct script_callee {
+	uint64_t id, counted;
+	uint32_t serial, seen; /* readings */
+	uint32_t n;
+	bool crowded; /* it has more callers */
+	struct script_caller callers[SCRIPT_CALLERS];
+};
+/* The room that the callers of a function fill. */
+struct script_room {
+	uint64_t id;	/* the innermost function */
+	uint64_t top;	/* its frame on that stack; 0: it is elsewhere */
+	uint64_t end;	/* where the outer function's frame ends; 0: not known */
+	uint64_t outer; /* that function, or SCRIPT_RUN_ENDS */
+};
+struct script_caller_frame {
+	uint64_t id, top, end; /* (top: its frame, or the one inside it; end: of the list so far) */
+	bool hidden, proved;
+};
+struct script_callers {
+	struct script_caller_frame path[SCRIPT_PATH]; /* from the run's first function inwards */
+	uint32_t n;
+	bool whole; /* up to the innermost function; else what is between is not known */
+	bool proved, anchored;
+	uint64_t room; /* bytes of their frames */
 };
 
 /* The words of a frame, since when they read the same, and how often. */
@@ -41,18 +88,24 @@ struct script_function {
 	uint64_t read_at;	     /* Python: time of the sample; PHP, Ruby: of the reading */
 	uint64_t since;		     /* ... that found it first as it is now */
 	uint32_t serial;	     /* of the module; 0: free */
-	bool hidden;		     /* the interpreter's own, between two functions */
-	bool explored;		     /* the functions that it calls were looked at */
-	bool gone;		     /* PHP, Ruby: another one is there by now */
-	bool lacks_class;	     /* Ruby: the iseq of a method */
-	struct script_sign parts;    /* PHP, Ruby */
+	uint32_t size;	  /* Python: bytes of its frame; 0: not on CPython's stack (a generator) */
+	bool hidden;	  /* the interpreter's own, between two functions */
+	bool explored;	  /* the functions that it calls were looked at */
+	bool gone;	  /* PHP, Ruby: another one is there by now */
+	bool lacks_class; /* Ruby: the iseq of a method */
+	struct script_sign parts; /* PHP, Ruby */
 };
 
-/* Python: where the loop's code behind the return address @ra has its instruction. */
+/* Python: where the loop's code behind the return address @ra has its instruction: the places in the order of the code. */
+enum script_where_kind { SCRIPT_IN_SLOT, SCRIPT_IN_REGISTER, SCRIPT_IN_FRAME };
 struct script_slot {
 	uint64_t ra;
 	uint32_t serial;
-	int slot; /* < 0: not known */
+	uint32_t n;
+	struct script_where {
+		uint8_t kind;
+		int32_t at; /* bytes above rsp; a register (of the frame's address) */
+	} where[SCRIPT_WHERES];
 };
 
 /* Python: the known function that has an instruction, or that there is none. */
@@ -68,7 +121,37 @@ struct script_nowhere {
 	uint32_t serial;
 };
 
+/* A function that may be between, in a search for callers. */
+struct script_node {
+	uint64_t id,
+		top; /* its frame begins here, if it is on that stack; else the one inside it */
+	uint32_t parent, seen;
+	uint32_t likely;   /* frames up to here that were seen there last */
+	bool anchored;	   /* top is an address: else only differences are known */
+	bool hidden, many; /* many: several sequences lead here */
+};
+
+/* Python: the first function of a run that is read late, and its callers. */
+struct script_start {
+	uint64_t frame; /* 0: not known */
+	uint64_t end;	/* of the run's innermost frame on CPython's stack; 0: not known */
+	struct script_function code, other; /* other: what the frame has by now */
+	bool known, proved;		    /* the function */
+	bool late;			    /* other is known */
+	bool there;			    /* the frame's words are still the function's */
+	bool whole;			    /* the callers: all are known; else the outer ones */
+	uint32_t at, n;			    /* in native_script.callers */
+};
+
+/* Python: the outer frames of a run as they were read last, from the innermost on. */
+struct script_outer {
+	uint64_t key; /* 0: free */
+	uint32_t n;
+	uint64_t frames[SCRIPT_OUTER];
+};
+
 struct native_script {
+	struct script_outer outers[SCRIPT_OUTERS];
 	struct script_slot slots[SCRIPT_SLOTS];
 	struct script_nowhere nowheres[SCRIPT_NOWHERES];
 	struct script_hit hits[SCRIPT_HITS];
@@ -76,6 +159,12 @@ struct native_script {
 	uint64_t search_after; /* time of the next search for a function */
 	struct script_function functions[SCRIPT_FUNCTIONS];
 	struct script_past pasts[SCRIPT_PASTS];
+	struct script_callee callees[SCRIPT_CALLEES];
+	uint32_t n_calls;		/* pairs of functions that were noted */
+	uint64_t lately[SCRIPT_LATELY]; /* which function had its frame where */
+	uint64_t vain[SCRIPT_VAIN];	/* searches without a result, by what was noted then */
+	struct script_node nodes[SCRIPT_NODES];
+	uint16_t node_places[SCRIPT_NODE_PLACES];
 	uint32_t
 		compiled; /* JavaScript: the module of compiled code that was seen last before its file was looked for */
 	/* of the stack in hand */
@@ -85,6 +174,10 @@ struct native_script {
 	uint32_t n_steps;
 	uint32_t runs[SCRIPT_RUNS_MAX]; /* indexes of the loop's frames */
 	uint32_t n_runs;
+	struct script_start starts[SCRIPT_RUNS_MAX]; /* of the runs */
+	uint64_t cframes[SCRIPT_RUNS_MAX];
+	struct script_caller_frame callers[SCRIPT_CALLERS_ALL];
+	uint32_t n_callers;
 	uint64_t frames[UW_MAX_FRAMES]; /* the new list */
 	uint32_t n;
 };
@@ -101,10 +194,14 @@ static inline uint64_t script_fresh(uint64_t since, uint64_t read_at)
 
 /* The process wrote the stack and the frames: what is looked for in them has an end.  false: it is reached. */
 bool script_step(struct native_script *s, uint32_t n);
+/* At most once for a stack: half of the steps are left again. */
+void script_steps_again(struct native_script *s);
 /* The words of the frame at @frame are @code and @words.  Did it read the same before the sample, often enough to be
  * proved?  Notes that it reads so now. */
 bool script_same(struct native_script *s, const struct native *e, const struct walk *w,
 		 uint64_t frame, uint64_t code, uint64_t words);
+/* After script_same(): did it read the same once before the sample? */
+bool script_held(struct native_script *s, const struct walk *w, uint64_t frame);
 /* @key (a hash) was seen with @code and @words. */
 void script_note(struct native_script *s, const struct native *e, uint64_t key, uint64_t code,
 		 uint64_t words);
@@ -113,6 +210,20 @@ void script_note(struct native_script *s, const struct native *e, uint64_t key, 
 enum script_usual { SCRIPT_UNUSUAL, SCRIPT_USUAL, SCRIPT_PROVED };
 enum script_usual script_usual(struct native_script *s, const struct walk *w, uint64_t key,
 			       uint64_t *ret_code, uint64_t *ret_words);
+/* ---- native-loop.c ---- */
+/* Adds to @s what the @len bytes of code at @address show.  @next: the register of the next instruction.  Returns where the code
+ * goes on; 0: not known. */
+uint64_t script_loop_slots(struct script_slot *s, const uint8_t *code, size_t len, uint64_t address,
+			   unsigned next);
+/* ---- native-calls.c ---- */
+/* The function @callee was seen with this caller, or (SCRIPT_RUN_ENDS) called by C code. */
+void script_call_note(struct native_script *s, uint64_t callee, const struct script_caller *caller);
+/* A frame of the function @id was at @top. */
+void script_frame_note(struct native_script *s, uint64_t id, uint64_t top);
+/* The callers in @room.  false: not known. */
+bool script_call_search(struct native_script *s, const struct script_room *room,
+			struct script_callers *ret);
+
 /* The place of the function at @address in the table, by its serial and address; it may hold another one, which is to be
  * replaced. */
 struct script_function *script_function_slot(struct native_script *s, uint64_t address);

@@ -22,6 +22,8 @@ static void make_stack(struct world *w, struct py_process *p, uint64_t code)
 {
 	uint64_t frame = py_frame(p, code, 0, true);
 
+	/* By their sizes the frames are directly behind each other. */
+	py_set(p, code + (p->minor == 11 ? 76 : 72), 3, 4);
 	for (size_t i = 0; i + LOOP_STEP < WORDS; i += LOOP_STEP) {
 		bool last = i + 2 * LOOP_STEP >= WORDS;
 		uint64_t entry = STACK + 8 * (i + 1);

@@ -241,7 +241,7 @@ static inline void py_frame_put(const struct py_process *p, uint8_t to[static 80
 
 static inline uint64_t py_frame(struct py_process *p, uint64_t code, uint64_t previous, bool entry)
 {
-	uint64_t at = py_heap(p, 80);
+	uint64_t at = py_heap(p, 96); /* (not one directly behind the other: test-python-calls.c) */
 
 	py_frame_put(p, p->bytes + (at - PY_BASE), code, previous, 0, entry);
 	return at;

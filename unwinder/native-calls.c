@@ -1,0 +1,255 @@
+/* native-calls.c - see script-frames.h.  The callers of a Python function, by the sizes of frames.
+ *
+ * CPython puts the frames of functions on a stack of its own, one directly behind the other; a generator's frame is in its object.  Of a
+ * run of the loop the sample has the innermost frame's address and function, and that of the next run outwards.  So the sizes of
+ * the frames between have a sum that is known:
+ *
+ *     next run   b                    g        h             f         innermost function of the run
+ *     ───────────┬────────────────────┬────────┬─────────────┬──────
+ *                 <- frame of b      ->        <- h's      ->           bytes
+ *                                     └─── to be filled ─────┘
+ *
+ * Which functions have called which is learned from what was read of the process, at any time.  Where one sequence of known callers
+ * alone fills the room, these are the callers.  Of several, the frames outwards of the place where all meet are. */
+#include "unwinder/script-frames.h"
+
+enum {
+	LOOSE_NODES = 64, /* where the room is not known */
+	PLACES = 8,
+	SEEN_MANY =
+		2, /* readings that show a function's callers: proved where the room is filled, */
+	SEEN_ALL = 128, /* ... and where it is not known */
+	CHUNK_BYTES = 64 << 10,
+	CHUNK_BEGIN =
+		32, /* bytes before the first frame of a piece of the stack, at a page's begin */
+	NO_ROOM = 1 << 30,
+};
+
+static struct script_callee *callee_of(struct native_script *s, uint64_t id)
+{
+	uint64_t hash = hash_u64(id ^ s->serial);
+	struct script_callee *oldest = NULL;
+
+	for (uint64_t i = 0; i < PLACES; i++) {
+		struct script_callee *c = &s->callees[(hash + i) % SCRIPT_CALLEES];
+
+		if (c->serial == s->serial && c->id == id)
+			return c;
+		if (!oldest || c->counted < oldest->counted)
+			oldest = c;
+	}
+	return oldest;
+}
+
+static bool is_known(const struct native_script *s, const struct script_callee *c, uint64_t id)
+{
+	return c->serial == s->serial && c->id == id;
+}
+
+void script_call_note(struct native_script *s, uint64_t callee, const struct script_caller *caller)
+{
+	struct script_callee *c = callee_of(s, callee);
+	uint32_t i = 0;
+
+	if (!is_known(s, c, callee))
+		*c = (struct script_callee){.id = callee, .serial = s->serial};
+	while (i < c->n && c->callers[i].id != caller->id)
+		i++;
+	if (i == SCRIPT_CALLERS) {
+		c->crowded = true;
+		return;
+	}
+	if (i == c->n) {
+		c->callers[c->n++] = *caller;
+		s->n_calls++;
+	}
+	if (c->counted == s->read_at)
+		return;
+	c->counted = s->read_at;
+	c->seen++;
+}
+
+/* ---- the search ---- */
+
+struct search {
+	struct native_script *s;
+	const struct script_room *room;
+	struct script_node *nodes;
+	uint32_t n, max, goal, n_goals;
+	bool doubtful; /* a sequence that is not known to the end */
+};
+
+/* Is the frame behind that at @top in another piece of the stack? */
+static bool leaves_chunk(const struct search *q, uint64_t top)
+{
+	return (top & (VM_PAGE - 1)) <= CHUNK_BEGIN &&
+	       !(q->room->end <= top && top - q->room->end < CHUNK_BYTES);
+}
+
+/* Was the function @id seen with its frame at @top last? */
+static bool is_likely(struct native_script *s, uint64_t id, uint64_t top)
+{
+	return s->lately[hash_u64(top ^ (uint64_t)s->serial << 48) % SCRIPT_LATELY] ==
+	       (id ^ hash_u64(top));
+}
+
+void script_frame_note(struct native_script *s, uint64_t id, uint64_t top)
+{
+	s->lately[hash_u64(top ^ (uint64_t)s->serial << 48) % SCRIPT_LATELY] = id ^ hash_u64(top);
+}
+
+/* Where the number, from 1, of the same node is; 0 there: it is new. */
+static uint16_t *place_of_node(struct search *q, const struct script_node *node)
+{
+	uint64_t at = hash_u64(node->id ^ hash_u64(node->top << 1 | node->anchored));
+
+	for (;; at++) {
+		uint16_t *place = &q->s->node_places[at % SCRIPT_NODE_PLACES];
+		const struct script_node *n = &q->nodes[*place - (*place > 0)];
+
+		if (!*place ||
+		    (n->id == node->id && n->top == node->top && n->anchored == node->anchored))
+			return place;
+	}
+}
+
+/* The node of @caller behind node @parent. */
+static void add_node(struct search *q, uint32_t parent, const struct script_caller *caller,
+		     uint32_t seen)
+{
+	const struct script_node *p = &q->nodes[parent];
+	struct script_node node = {
+		.id = caller->id,
+		.top = p->top - caller->size,
+		.parent = parent,
+		.seen = (uint32_t)min_u64(seen, p->seen),
+		.anchored = p->anchored && !(caller->size && leaves_chunk(q, p->top)),
+		.hidden = caller->hidden,
+		.likely = p->likely +
+			  (caller->size && is_likely(q->s, caller->id, p->top - caller->size)),
+	};
+
+	uint16_t *place;
+
+	if (node.anchored && q->room->end && node.top < q->room->end)
+		return;
+	place = place_of_node(q, &node);
+	if (*place) {
+		struct script_node *same = &q->nodes[*place - 1];
+
+		same->many = true;
+		/* (a parent has a lower number than its children: no circle) */
+		if (node.likely > same->likely && parent < *place - 1u) {
+			node.many = true;
+			*same = node;
+		}
+	} else if (q->n == q->max) {
+		q->doubtful = true;
+	} else {
+		q->nodes[q->n++] = node;
+		*place = (uint16_t)q->n;
+	}
+}
+
+static void add_goal(struct search *q, uint32_t node)
+{
+	const struct script_node *p = &q->nodes[node];
+
+	if (p->anchored && q->room->end && p->top != q->room->end)
+		return;
+	q->goal = node;
+	q->n_goals++;
+}
+
+static void expand(struct search *q, uint32_t node)
+{
+	const struct script_callee *c = callee_of(q->s, q->nodes[node].id);
+
+	if (!is_known(q->s, c, q->nodes[node].id) || c->crowded) {
+		q->doubtful = true;
+		return;
+	}
+	for (uint32_t i = 0; i < c->n; i++)
+		if (c->callers[i].id == q->room->outer)
+			add_goal(q, node);
+		else if (c->callers[i].id != SCRIPT_RUN_ENDS)
+			add_node(q, node, &c->callers[i], c->seen);
+}
+
+/* From the outermost function of the run inwards.  Where several sequences fit, the likely one is a guess. */
+static void collect(const struct search *q, struct script_callers *ret)
+{
+	const struct script_node *goal = &q->nodes[q->goal];
+	uint32_t i = q->goal, seen = UINT32_MAX;
+	bool many = q->nodes[0].many;
+
+	ret->anchored = goal->anchored && q->room->end;
+	for (; i; i = q->nodes[i].parent) {
+		const struct script_callee *c = callee_of(q->s, q->nodes[i].id);
+
+		if (ret->n == SCRIPT_PATH) {
+			ret->n = 0;
+			return;
+		}
+		/* Outwards of the place where sequences meet there is one alone. */
+		many |= q->nodes[i].many && i != q->goal;
+		seen = (uint32_t)min_u64(seen, c->seen);
+		ret->path[ret->n++] = (struct script_caller_frame){
+			.id = q->nodes[i].id,
+			.top = q->nodes[i].top,
+			.hidden = q->nodes[i].hidden,
+			.proved = !many,
+		};
+		many |= q->nodes[i].many;
+	}
+	seen = (uint32_t)min_u64(seen, callee_of(q->s, q->nodes[0].id)->seen);
+	ret->whole = true;
+	ret->proved = !q->doubtful && seen >= (ret->anchored ? SEEN_MANY : SEEN_ALL);
+	for (i = 0; i < ret->n; i++)
+		ret->path[i].proved &= ret->proved;
+	ret->room = q->nodes[0].top - goal->top;
+}
+
+static bool search(struct native_script *s, const struct script_room *room,
+		   struct script_callers *ret)
+{
+	struct search q = {
+		.s = s,
+		.room = room,
+		.nodes = s->nodes,
+		.n = 1,
+		.max = room->top && room->end ? SCRIPT_NODES : LOOSE_NODES,
+	};
+
+	memset(s->node_places, 0, sizeof(s->node_places));
+	q.nodes[0] = (struct script_node){
+		.id = room->id,
+		.top = room->top ? room->top : NO_ROOM,
+		.seen = UINT32_MAX,
+		.anchored = room->top,
+	};
+	*place_of_node(&q, &q.nodes[0]) = 1;
+	for (uint32_t i = 0; i < q.n && script_step(s, 16); i++)
+		expand(&q, i);
+	if (!q.n_goals && room->end && room->top == room->end && room->outer == SCRIPT_RUN_ENDS) {
+		ret->whole = ret->anchored = true; /* it has the room alone */
+		return true;
+	}
+	if (q.n_goals == 1)
+		collect(&q, ret);
+	return q.n_goals == 1;
+}
+
+bool script_call_search(struct native_script *s, const struct script_room *room,
+			struct script_callers *ret)
+{
+	uint64_t key = hash_u64(room->id ^ hash_u64(room->top ^ hash_u64(room->end ^ room->outer)));
+	uint64_t *vain = &s->vain[key % SCRIPT_VAIN];
+
+	*ret = (struct script_callers){.n = 0};
+	key ^= hash_u64(s->n_calls ^ (uint64_t)s->serial << 32);
+	if (*vain == key || search(s, room, ret))
+		return *vain != key;
+	*vain = key;
+	return false;
+}

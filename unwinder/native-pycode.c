@@ -1,0 +1,243 @@
+/* native-pycode.c - see python-walk.h.  CPython's code objects: which function an address or an instruction is of.
+ *
+ * Each is read from the process, and known by its address and by a sign of its content (symbols/image.h): the memory of one
+ * that was freed is used again. */
+#include "unwinder/python-walk.h"
+
+enum {
+	CODE_SIZE = UW_PYTHON_CODE,
+	UNITS_MAX = 1 << 24,
+	SEARCH_PAGES = 16, /* from an instruction to the head of its code object */
+	SEARCH_PART = 64,  /* part of the time that searches in vain take at most */
+	CODE_TYPE = 8,
+	CODE_UNITS = 16,
+	CODE_FLAGS = 48,		 /* i32 */
+	GENERATOR = 0x20 | 0x80 | 0x200, /* ... coroutines, too */
+	WORDS_MAX = 1 << 16,		 /* of a frame */
+	/* An object is read again with those that will be soon. */
+	AGAIN_MAX = 64,
+	AGAIN_BYTES = CODE_SIZE + 8 +
+		      16, /* the object, the hash of its file's name, length and hash of its own */
+};
+
+/* What identifies the code object of which @bytes were read, apart from its strings.  false: it is none. */
+static bool code_of_bytes(const struct python_walk *pw, uint64_t address, const uint8_t *bytes,
+			  struct uw_python_content *content, struct script_function *ret_code)
+{
+	const struct uw_python_offsets *o = &pw->py->offsets;
+	uint64_t words = o->frame_words + half_of(bytes, o->stack) + half_of(bytes, o->locals);
+
+	content->units = word_of(bytes, CODE_UNITS);
+	memcpy(&content->line, bytes + o->line, sizeof(content->line));
+	*ret_code = (struct script_function){
+		.address = address,
+		.serial = pw->s->serial,
+		.code = address + o->bytecode,
+		.len = 2 * content->units,
+		.filename = word_of(bytes, o->filename),
+		.qualname = word_of(bytes, o->qualname),
+	};
+	if (!(half_of(bytes, CODE_FLAGS) & GENERATOR) && words <= WORDS_MAX)
+		ret_code->size = 8 * (uint32_t)words;
+	/* _Py_InitCleanup: no function has the same text for its file and its name. */
+	ret_code->hidden = ret_code->filename == ret_code->qualname;
+	return word_of(bytes, CODE_TYPE) == pw->py->code_type && content->units &&
+	       content->units <= UNITS_MAX;
+}
+
+/* Reads the code object at @address.  false: there is none. */
+static bool read_code(struct python_walk *pw, uint64_t address, struct script_function *ret_code)
+{
+	struct uw_python_content content;
+	struct script_function code;
+	uint8_t bytes[CODE_SIZE];
+
+	if (address & 7 || !read_late(pw, address, bytes, sizeof(bytes)) ||
+	    !code_of_bytes(pw, address, bytes, &content, &code) ||
+	    !read_late(pw, code.filename + UW_PYTHON_HASH, &content.filename, 8) ||
+	    !read_late(pw, code.qualname + UW_PYTHON_LENGTH, &content.length, 8) ||
+	    !read_late(pw, code.qualname + UW_PYTHON_HASH, &content.hash, 8))
+		return false;
+	code.sign = uw_python_sign(&content);
+	*ret_code = code;
+	return true;
+}
+
+static uint64_t fresh_ns(const struct script_function *c)
+{
+	return script_fresh(c->since, c->read_at);
+}
+
+/* Is the object as it was?  @bytes: AGAIN_BYTES that were read of it. */
+static bool is_same_code(const struct python_walk *pw, const struct script_function *c,
+			 const uint8_t *bytes)
+{
+	struct uw_python_content content;
+	struct script_function now;
+
+	if (!code_of_bytes(pw, c->address, bytes, &content, &now) || now.len != c->len ||
+	    now.filename != c->filename || now.qualname != c->qualname)
+		return false;
+	content.filename = word_of(bytes, CODE_SIZE);
+	content.length = word_of(bytes, CODE_SIZE + 8);
+	content.hash = word_of(bytes, CODE_SIZE + 16);
+	return uw_python_sign(&content) == c->sign;
+}
+
+/* Reads the known object @c at once with others of which a quarter of the time is over.  One that is not as it was stays
+ * as it is: it is read by itself when it is needed. */
+static void read_again(struct python_walk *pw, struct script_function *c, uint64_t now)
+{
+	struct uw_memory *memory = pw->w->snapshot->space->memory;
+	struct script_function *list[AGAIN_MAX] = {c};
+	struct uw_range ranges[3 * AGAIN_MAX] = {{0}}; /* gcc -O1 does not see that n > 0 */
+	uint8_t bytes[AGAIN_MAX * AGAIN_BYTES];
+	size_t n = 1;
+
+	if (!memory || !memory->read_ranges)
+		return;
+	for (size_t i = 0; i < SCRIPT_FUNCTIONS && n < AGAIN_MAX; i++) {
+		struct script_function *f = &pw->s->functions[i];
+
+		if (f->serial == pw->s->serial && f->qualname && f != c && f->read_at < now &&
+		    now - f->read_at >= fresh_ns(f) / 4)
+			list[n++] = f;
+	}
+	for (size_t i = 0; i < n; i++) {
+		ranges[3 * i] = (struct uw_range){list[i]->address, CODE_SIZE};
+		ranges[3 * i + 1] = (struct uw_range){list[i]->filename + UW_PYTHON_HASH, 8};
+		ranges[3 * i + 2] = (struct uw_range){list[i]->qualname + UW_PYTHON_LENGTH, 16};
+	}
+	if (!memory->read_ranges(memory, ranges, 3 * n, bytes))
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (is_same_code(pw, list[i], bytes + i * AGAIN_BYTES))
+			list[i]->read_at = now;
+}
+
+const struct script_function *python_code_at(struct python_walk *pw, uint64_t address)
+{
+	struct script_function *c = script_function_slot(pw->s, address);
+	bool known = c->serial == pw->s->serial && c->address == address, read;
+	/* Samples of several threads or of a batch are not in the order of their times. */
+	uint64_t now = known ? max_u64(pw->w->snapshot->time, c->read_at) : pw->w->snapshot->time;
+	uint64_t since = known ? c->since : now, sign = c->sign;
+
+	if (known && now - c->read_at < fresh_ns(c))
+		return c->gone ? NULL : c;
+	if (known && !c->gone)
+		read_again(pw, c, now);
+	if (known && c->read_at == now && !c->gone)
+		return c;
+	pw->s->learned++;
+	read = read_code(pw, address, c);
+	if (!read && uw_memory_wanted(pw->w->snapshot->space->memory))
+		return NULL;
+	if (!read && (!known || c->gone)) {
+		/* There is none: not asked again soon. */
+		*c = (struct script_function){.address = address,
+					      .serial = pw->s->serial,
+					      .since = now,
+					      .read_at = now,
+					      .gone = true};
+		return NULL;
+	}
+	c->since = known && c->sign == sign ? since : now;
+	c->read_at = now;
+	return c;
+}
+
+const struct script_function *python_known_code(struct python_walk *pw, uint64_t instruction)
+{
+	struct native_script *s = pw->s;
+	struct script_hit *hit = &s->hits[hash_u64(instruction ^ s->serial) % SCRIPT_HITS];
+
+	if (hit->serial == s->serial && hit->instruction == instruction &&
+	    hit->learned == s->learned && !hit->function)
+		return NULL;
+	if (hit->serial == s->serial && hit->instruction == instruction && hit->function &&
+	    hit->function->serial == s->serial && script_function_has(hit->function, instruction)) {
+		const struct script_function *f = python_code_at(pw, hit->function->address);
+
+		if (f && script_function_has(f, instruction))
+			return f;
+	}
+	*hit = (struct script_hit){.instruction = instruction, .serial = s->serial};
+	for (size_t i = 0; i < SCRIPT_FUNCTIONS; i++) {
+		const struct script_function *f = &s->functions[i];
+
+		if (f->serial != s->serial || !script_function_has(f, instruction))
+			continue;
+		f = python_code_at(pw, f->address);
+		if (f && script_function_has(f, instruction)) {
+			hit->function = f;
+			return f;
+		}
+	}
+	hit->learned = s->learned;
+	return NULL;
+}
+
+/* The @n pages from the one at @start on downwards, as far as they can be read. */
+static bool read_pages(struct python_walk *pw, uint64_t start, size_t n, uint8_t *to)
+{
+	struct uw_memory *memory = pw->w->snapshot->space->memory;
+	struct uw_range ranges[SEARCH_PAGES];
+
+	for (size_t i = 0; i < n; i++)
+		ranges[i] = (struct uw_range){start - i * VM_PAGE, VM_PAGE};
+	return vm_memory_is_address(start) && start > n * VM_PAGE && memory &&
+	       memory->read_ranges && memory->read_ranges(memory, ranges, n, to);
+}
+
+/* The code object that has @instruction, with its head before it in memory; NULL: none. */
+static const struct script_function *search_code(struct python_walk *pw, uint64_t instruction)
+{
+	uint64_t at = (instruction & ~7ull) - pw->py->offsets.bytecode + CODE_TYPE;
+	uint64_t start = at & ~(uint64_t)(VM_PAGE - 1);
+	uint8_t pages[(SEARCH_PAGES - 1) * VM_PAGE];
+	const struct script_function *code;
+
+	/* Most are near. */
+	for (size_t i = 0, n = 1; i < SEARCH_PAGES; i += n, n = SEARCH_PAGES - 1) {
+		if (!read_pages(pw, start, n, pages))
+			return NULL;
+		for (size_t k = 0; k < n; k++, start -= VM_PAGE)
+			for (; at >= start; at -= 8) {
+				if (word_of(pages + k * VM_PAGE, at - start) != pw->py->code_type)
+					continue;
+				code = python_code_at(pw, at - CODE_TYPE);
+				if (code && script_function_has(code, instruction))
+					return code;
+			}
+	}
+	return NULL;
+}
+
+const struct script_function *python_find_code(struct python_walk *pw, uint64_t instruction)
+{
+	clockid_t clock = (clockid_t)pw->e->engine.settings.clock;
+	struct native_script *s = pw->s;
+	struct script_nowhere *n =
+		&s->nowheres[hash_u64(instruction ^ s->serial) % SCRIPT_NOWHERES];
+	bool known = n->serial == s->serial && n->word == instruction;
+	const struct script_function *code;
+	uint64_t began, ended;
+
+	if (s->read_at < s->search_after ||
+	    (known && s->read_at - n->searched < script_fresh(n->since, n->searched)))
+		return NULL;
+	began = clock_ns(clock);
+	code = search_code(pw, instruction);
+	if (code || uw_memory_wanted(pw->w->snapshot->space->memory))
+		return code;
+	*n = (struct script_nowhere){
+		.word = instruction,
+		.since = known ? n->since : s->read_at,
+		.searched = s->read_at,
+		.serial = s->serial,
+	};
+	ended = clock_ns(clock);
+	s->search_after = ended + (SEARCH_PART - 1) * (ended - began);
+	return NULL;
+}
