@@ -42,6 +42,7 @@ enum {
 	LIMIT_SHARE = 8, /* of the process's descriptors: one requester does not take them all */
 	OWN_LOOKS = 512,
 	OWN_FIRST_MS = 50, /* the first turn */
+	RING_STACKS = 128,
 	OWN_TURN_MS = 5,
 	OWN_PAUSE_MS = 1000,
 	OWN_MIN_AGE_MS = 1000,
@@ -68,7 +69,9 @@ static uint64_t adapting_ring(const struct session *s, bool tasks)
 	/* 125 ms of the largest copies, which are those of the first second: a page of a ring takes a microsecond to make. */
 	if (tasks)
 		return so->waits ? 0 : round_up_power_of_two(so->frequency * ADAPT_MAX / 8 + 1);
-	wanted = round_up_power_of_two(so->frequency * ADAPT_MAX / 4 + 1);
+	/* 250 ms, and at low rates up to a second: on a machine with many busy threads main waits that long for a CPU. */
+	wanted = round_up_power_of_two(
+		max_u64(so->frequency / 4, min_u64(so->frequency, RING_STACKS)) * ADAPT_MAX + 1);
 	while (wanted > share)
 		wanted /= 2;
 	return wanted > so->frequency * ADAPT_FIRST / 4 ? wanted : 0;

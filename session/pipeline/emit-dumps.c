@@ -20,11 +20,12 @@ enum {
 	SLICE_PIECES_NS = 1000000000, /* ... of a dump that its runtime writes in large pieces */
 };
 
-void emit_note_dump(struct emit *em, const struct emit_module *m)
+void emit_note_dump(struct emit *em, struct emit_module *m)
 {
 	bool dump = uw_module_jitdump(m->module) != NULL;
 
 	em->has_dumps |= dump;
+	m->has_dump |= dump && emit_module_has_epochs(m);
 	em->has_reuse |= dump && uw_module_symbols_overlap(m->module);
 }
 
@@ -41,10 +42,9 @@ static void begin_slices(struct emit *em, uint64_t sample_time)
 	em->slices_at = sample_time + SLICES_NS;
 	for (size_t i = 0; i < em->n_modules; i++) {
 		struct emit_module *m = em->modules[i];
-		bool pieces = is_in_pieces(m);
+		bool pieces = m->has_dump && is_in_pieces(m);
 
-		if (!emit_module_has_epochs(m) || !uw_module_jitdump(m->module) ||
-		    (pieces && !uw_module_symbols_overlap(m->module)))
+		if (!m->has_dump || (pieces && !uw_module_symbols_overlap(m->module)))
 			continue;
 		begun |= jit_epochs_slice(&m->epochs, time, pieces ? SLICE_PIECES_NS : SLICE_NS);
 	}
@@ -95,7 +95,7 @@ bool emit_must_wait(const struct emit *em, const struct sample_info *info)
 /* Is a reading due, which has much work where there is more in the dump? */
 static bool is_due(const struct emit *em, const struct emit_module *m, uint64_t now)
 {
-	return em->seconds - m->last_use <= DUMP_IDLE_S && m->dump_more_at <= now &&
+	return m->has_dump && em->seconds - m->last_use <= DUMP_IDLE_S && m->dump_more_at <= now &&
 	       now - m->dump_more_at >= uw_module_bytes(m->module) * DUMP_BYTE_NS;
 }
 

@@ -21,6 +21,7 @@ struct emit_module {
 	uint32_t index;		  /* in emit->modules */
 	uint32_t mapping;	  /* id of the writer */
 	bool has_mapping, no_lines;
+	bool has_dump; /* of JIT code: a jitdump was seen; all modules are asked at each tick */
 	struct table frames; /* ELF address -> frame id, or an index marked UNSYMBOLIZED */
 	struct late_list unnamed, unlined;
 	size_t unlined_asked, unlined_due; /* of unlined: requested; to be requested now */

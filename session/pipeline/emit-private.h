@@ -47,7 +47,7 @@ struct emit {
 /* Drops all ids if the writer has cleared its tables.  Before any id is used. */
 void emit_check_ids(struct emit *em);
 /* A frame of JIT code is looked up, or its names have come: notes whether a jitdump is there. */
-void emit_note_dump(struct emit *em, const struct emit_module *m);
+void emit_note_dump(struct emit *em, struct emit_module *m);
 /* Before the frames of a sample: drops what caches have of code that other code replaced in between; begins slices of
  * addresses for code of dumps that were read long before the sample. */
 void emit_enter_time(struct emit *em, const struct sample_info *info);
