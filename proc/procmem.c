@@ -56,13 +56,14 @@ enum {
 
 struct memory_guard {
 	struct helper *helper;
-	uint64_t deadline_ns, not_before, past_cpu_ns, n_reads;
+	uint64_t deadline_ns, not_before, past_cpu_ns, n_reads, read_at;
 	_Atomic uint64_t refused, replaced, cpu_ns;
 };
 
 /* A request is one range, or several ranges (read_ranges()). */
 struct read_answer {
 	int64_t result; /* bytes that follow, or < 0 */
+	uint64_t at;	/* CLOCK_MONOTONIC: when they had been read */
 };
 
 /* The ranges' bytes, one behind the other; 0 for what cannot be read.  -EINVAL: they are more than UW_RANGES_BYTES. */
@@ -99,6 +100,7 @@ static void serve(void *kept, struct helper_call *call)
 	answer.result = n > 1 ? read_ranges(call->fd, ranges, n, to)
 			      : read_memory(call->fd, ranges[0].address, to,
 					    min_u64(ranges[0].len, READ_MAX));
+	answer.at = clock_ns(CLOCK_MONOTONIC);
 	memcpy(call->answer, &answer, sizeof(answer));
 	call->answer_len = sizeof(answer) + (size_t)(answer.result > 0 ? answer.result : 0);
 }
@@ -178,6 +180,7 @@ static ssize_t read_once(struct memory_guard *g, int fd, const struct uw_range *
 	if (len < sizeof(answer))
 		return fail(-EBADMSG);
 	memcpy(&answer, data, sizeof(answer));
+	g->read_at = answer.at;
 	if (answer.result <= 0)
 		return (ssize_t)answer.result;
 	len = min_u64(min_u64((uint64_t)answer.result, room), len - sizeof(answer));
@@ -248,6 +251,8 @@ static ssize_t ask_again(struct procmem *m, const struct uw_range *ranges, size_
 	if (m->refused_until && clock_ns(CLOCK_MONOTONIC) < m->refused_until)
 		return -ETIMEDOUT;
 	n = ask(m->guard, m->fd, ranges, n_ranges, to, room);
+	if (n > 0)
+		m->memory.read_at = m->guard->read_at;
 	if (n != -ETIMEDOUT)
 		return n;
 	now = clock_ns(CLOCK_MONOTONIC);

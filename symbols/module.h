@@ -38,6 +38,9 @@ struct uw_memory {
 	/* For the engine's thread: nothing is read (-EAGAIN) while `later` is set, and `wanted` is set where that was tried:
 	 * the results are void then, and no engine keeps what it learned from them. */
 	bool later, wanted;
+	/* When the last read ended, CLOCK_MONOTONIC in ns: another process may have made it, and its reader may have waited for a
+	 * CPU since.  0: not known. */
+	uint64_t read_at;
 };
 
 /* Has a read been put off?  @memory may be NULL. */

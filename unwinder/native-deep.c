@@ -94,19 +94,31 @@ static size_t chunk_want(struct native *e, const struct walk *w, uint64_t addres
 	return min_u64(max_u64(left, NATIVE_CHUNK), NATIVE_CHUNK_MAX);
 }
 
-/* ns */
-static uint64_t since_sample(const struct native *e, const struct walk *w)
+/* When the memory of the process was read last, in the clock of the samples: now, where it is not known. */
+static uint64_t read_time(const struct native *e, const struct walk *w)
 {
-	uint64_t now = clock_ns(e->engine.settings.clock);
+	uint64_t at = w->snapshot->space->memory->read_at, now;
+	int clock = e->engine.settings.clock;
 
-	return now - min_u64(now, w->snapshot->time);
+	if (at && clock == CLOCK_MONOTONIC)
+		return at;
+	now = clock_ns(clock);
+	return at ? now - min_u64(now, clock_ns(CLOCK_MONOTONIC) - at) : now;
+}
+
+/* ns from the sample to the last read */
+static uint64_t read_after(const struct native *e, const struct walk *w)
+{
+	uint64_t at = read_time(e, w);
+
+	return at - min_u64(at, w->snapshot->time);
 }
 
 static void note_read(const struct native *e, const struct walk *w)
 {
 	if (w->snapshot->time && !w->res->read_after_us)
 		w->res->read_after_us =
-			(uint32_t)max_u64(min_u64(since_sample(e, w) / 1000, UINT32_MAX), 1);
+			(uint32_t)max_u64(min_u64(read_after(e, w) / 1000, UINT32_MAX), 1);
 }
 
 static bool chunk_fill(struct native *e, struct walk *w, uint64_t address)
@@ -390,7 +402,7 @@ static void tail_keep(struct native *e, const struct walk *w)
 	e->tail_owner = NULL;
 	new->thread = w->snapshot->thread;
 	new->key = w->snapshot->space->key;
-	new->time = clock_ns(e->engine.settings.clock);
+	new->time = read_time(e, w);
 	new->used = ++e->tails_used;
 }
 
@@ -442,7 +454,7 @@ void native_tails_free(struct native *e)
 
 static bool is_late(const struct native *e, const struct walk *w)
 {
-	return w->snapshot->time && since_sample(e, w) > UW_FRESH_NS;
+	return w->snapshot->time && read_after(e, w) > UW_FRESH_NS;
 }
 
 static bool is_cut(const struct uw_result *res)

@@ -45,6 +45,25 @@ static void test_reads(void **state)
 	(void)close(fd);
 }
 
+/* The time of a read is the helper's. */
+static void test_read_time(void **state)
+{
+	uint64_t word = 5, back = 0, before = clock_ns(CLOCK_MONOTONIC);
+	struct uw_memory *memory;
+	struct memory_guard *g;
+
+	(void)state;
+	assert_int_equal(memory_guard_new(60 * NSEC_PER_SEC, &g), 0);
+	assert_int_equal(procfs_memory_of_fd(own_mem(), g, &memory), 0);
+	assert_int_equal(memory->read_at, 0);
+	assert_int_equal(memory->read(memory, 16, &back, 8), 0); /* nothing is mapped there */
+	assert_int_equal(memory->read_at, 0);
+	assert_int_equal(memory->read(memory, (uintptr_t)&word, &back, 8), 8);
+	assert_in_range(memory->read_at, before, clock_ns(CLOCK_MONOTONIC));
+	(void)procfs_memory_free(memory);
+	(void)memory_guard_free(g);
+}
+
 /* Several ranges at once, by a helper and without; what cannot be read is 0. */
 static void test_ranges(void **state)
 {
@@ -177,9 +196,8 @@ static void test_killed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_reads),
-		cmocka_unit_test(test_ranges),
-		cmocka_unit_test(test_no_answer),
+		cmocka_unit_test(test_reads),  cmocka_unit_test(test_read_time),
+		cmocka_unit_test(test_ranges), cmocka_unit_test(test_no_answer),
 		cmocka_unit_test(test_killed),
 	};
 

@@ -242,6 +242,39 @@ static void test_confirmed(void **state)
 	assert_marked(f, ALL + 1);
 }
 
+/* The time of a read is the reader's, not that of the walk: a read soon after the sample is fresh whenever the unwinder gets it, and
+ * the frames were there before a sample that follows the read. */
+static void test_read_time(void **state)
+{
+	const struct uw_settings monotonic = {.clock = CLOCK_MONOTONIC};
+	const uint64_t long_ago = 5000000;
+	struct fixture *f = *state;
+
+	uw_engine_set(f->engine, &monotonic);
+	deep(f, 85);
+	f->snapshot.time = long_ago;
+	moving.memory.read_at = long_ago + 200000;
+	run_deep(f);
+	assert_int_equal(f->res.read_after_us, 200);
+	assert_result(f, UW_WHOLE, UW_OK, ALL + 1);
+	assert_marked(f, IN_COPY); /* its first stack */
+	f->snapshot.time = long_ago + 200001;
+	moving.memory.read_at = long_ago + 300001;
+	run_deep(f);
+	assert_int_equal(f->res.read_after_us, 100);
+	assert_marked(f, ALL + 1);
+	moving.memory.read_at = f->snapshot.time + UW_FRESH_NS + 1;
+	run_deep(f);
+	assert_int_equal(f->res.read_after_us, UW_FRESH_NS / 1000);
+	assert_marked(f, IN_COPY);
+	/* Another clock, of which only the difference is known. */
+	uw_engine_set(f->engine, &(struct uw_settings){.clock = CLOCK_REALTIME});
+	f->snapshot.time = clock_ns(CLOCK_REALTIME) - 60 * NSEC_PER_SEC;
+	moving.memory.read_at = clock_ns(CLOCK_MONOTONIC) - 30 * NSEC_PER_SEC;
+	run_deep(f);
+	assert_in_range(f->res.read_after_us, 20000000, 40000000);
+}
+
 /* A later copy ends where the proved stack's copy had a frame. */
 static void test_joined_in_copy(void **state)
 {
@@ -330,6 +363,7 @@ int main(void)
 		TEST(test_proved),    TEST(test_torn),		 TEST(test_calls),
 		TEST(test_root),      TEST(test_joined),	 TEST(test_bound),
 		TEST(test_confirmed), TEST(test_joined_in_copy), TEST(test_joined_by_cfa),
+		TEST(test_read_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
