@@ -4,7 +4,7 @@
  *     mov 0x10(%rsp),%r10      it comes back from a slot of the loop's own stack
  *     mov %rbp,%r10            ... from a register that calls preserve
  *     lea 0x6(%rdi),%r10       ... by a register that was loaded from a slot
- *     movzbl 0x1(%rbp),%r14d   the instruction is fetched through such a register, or one that was loaded from a slot
+ *     movzbl 0x1(%rbp),%r14d   it is fetched through a register of this kind, or one that was loaded from a slot
  *     mov 0x38(%rbp),%rax      ... from the frame: it is nowhere else
  *
  * The bytes are looked at from each offset, so what is found may be none of these: the caller checks that the word is in a function.
