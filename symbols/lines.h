@@ -4,7 +4,6 @@
 
 #include <elfutils/libdw.h>
 
-#include "base/table.h"
 #include "symbols/elf.h"
 
 /* The DWARF of one module: of its file, or of a separate debug file. */
@@ -21,14 +20,3 @@ int uw_lines_at(struct uw_lines *lines, uint64_t vaddr,
 
 /* See uw_module_lines_span(). */
 bool uw_lines_span(struct uw_lines *lines, uint64_t vaddr, struct uw_span *ret_span);
-
-/* The function and the inlined calls at an address of a compilation unit. */
-enum { UW_CALLS_MAX = 64 };
-struct uw_calls {
-	struct table units; /* offset of a unit's DIE -> struct uw_unit_calls * */
-	size_t n_ranges;    /* of all units */
-};
-void uw_calls_deinit(struct uw_calls *calls);
-/* The DIEs that hold @address, outermost first: the function, then inlined calls.  0: none. */
-size_t uw_calls_find(struct uw_calls *calls, Dwarf *dwarf, Dwarf_Die *cu, uint64_t address,
-		     Dwarf_Die ret_dies[UW_CALLS_MAX]);

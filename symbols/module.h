@@ -273,8 +273,8 @@ struct uw_line {
  * that many; -ENODATA: the module has no DWARF; do not ask again. */
 int uw_module_lines(struct uw_module *module, struct uw_source *source, uint64_t vaddr,
 		    void (*add)(void *arg, const struct uw_line *line), void *arg);
-/* Addresses around @vaddr, [low, high), that have the same lines, in a part of their outermost function.  After a
- * uw_module_lines() > 0 of @vaddr; loader thread.  false: not known. */
+/* Addresses around @vaddr, [low, high), that have the same lines, in a part of their outermost function (function_high 0: there
+ * is none).  After a uw_module_lines() >= 0 of @vaddr; loader thread.  false: not known. */
 struct uw_span {
 	uint64_t low, high, function_low, function_high;
 };

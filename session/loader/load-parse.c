@@ -5,8 +5,9 @@
 
 #include "session/loader/load-parse.h"
 
-/* For one address that an earlier recording did not know, at most so many other parts of functions are looked up. */
-enum { SPANS_EACH = 64 };
+/* A recording looks up parts that no sample is in for at most so long: the stop waits for it. */
+#define SPANS_NS (250 * NSEC_PER_MSEC)
+enum { SPANS_AT_ONCE = 128 }; /* between two looks at the clock */
 
 /* The lines of a request. */
 struct found_lines {
@@ -52,6 +53,7 @@ static void open_lines_of(struct load_parser *p, struct uw_module *module)
 		uw_module_drop_lines(p->lined);
 		(void)uw_module_unref(p->lined);
 	}
+	table_deinit(&p->functions);
 	p->lined = module ? uw_module_ref(module) : NULL;
 }
 
@@ -78,20 +80,22 @@ static void span_of(struct load_parse *w, uint64_t vaddr, struct load_span *span
 	function->known = *span;
 }
 
-/* The spans from @at on, up to @end or to an address without a known span. */
-static void add_part(struct load_parse *w, struct found_lines *f, uint64_t at, uint64_t end)
+/* The spans from @at on, up to @end, to an address without a known span, or until time @until of the thread. */
+static void add_part(struct load_parse *w, struct found_lines *f, uint64_t at, uint64_t end,
+		     uint64_t until)
 {
-	const size_t most = w->n_vaddrs + min_u64(LOAD_SPANS_MAX, w->n_vaddrs * SPANS_EACH);
 	struct load_answer *a = w->answer;
 	struct uw_span found;
 
-	for (; at < end && a->n_spans < most; at = found.high) {
+	for (; at < end && a->n_spans < w->n_vaddrs + LOAD_SPANS_MAX; at = found.high) {
+		if (a->n_spans % SPANS_AT_ONCE == 0 && clock_ns(CLOCK_THREAD_CPUTIME_ID) > until)
+			return;
 		f->address = (uint32_t)a->n_spans;
 		f->n = 0;
-		if (uw_module_lines(w->module, w->source, at, add_line, f) <= 0 ||
+		if (uw_module_lines(w->module, w->source, at, add_line, f) < 0 ||
 		    !uw_module_lines_span(w->module, at, &found) || found.high <= at)
 			return;
-		a->spans[a->n_spans++] = (struct load_span){at, found.high};
+		a->spans[a->n_spans++] = (struct load_span){at, min_u64(found.high, end)};
 	}
 }
 
@@ -105,34 +109,41 @@ static int by_size(const void *left, const void *right)
 	return a->low < b->low ? -1 : a->low > b->low;
 }
 
-/* Short functions first, as the bound ends with the largest one: that has lines from an address of the request on, so that
- * later requests know other parts of it. */
-static void add_functions(struct load_parse *w, struct found_lines *f, struct function *functions,
-			  size_t n)
+/* Short functions first, as the bounds end with the largest one: that has lines from an address of the request on, so that
+ * later recordings know other parts of it. */
+static void add_functions(struct load_parser *p, struct load_parse *w, struct found_lines *f,
+			  struct function *functions)
 {
-	qsort(functions, n, sizeof(*functions), by_size);
-	for (size_t i = 0; i < n; i++) {
-		if (!functions[i].high || (i && functions[i].low == functions[i - 1].low))
+	uint64_t began = clock_ns(CLOCK_THREAD_CPUTIME_ID), seen;
+	uint64_t until = began + (SPANS_NS - min_u64(p->spans_ns, SPANS_NS));
+
+	qsort(functions, w->n_vaddrs, sizeof(*functions), by_size);
+	for (size_t i = 0; i < w->n_vaddrs; i++) {
+		const struct function *function = &functions[i];
+
+		if (!function->high || table_get(&p->functions, function->low, &seen) ||
+		    table_put(&p->functions, function->low, 1) < 0)
 			continue;
-		add_part(w, f, functions[i].known.high, functions[i].high);
-		add_part(w, f, functions[i].low, functions[i].known.low);
+		add_part(w, f, function->known.high, function->high, until);
+		add_part(w, f, function->low, function->known.low, until);
 	}
+	p->spans_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - began;
 }
 
-static void add_spans(struct load_parse *w, struct found_lines *f)
+static void add_spans(struct load_parser *p, struct load_parse *w, struct found_lines *f)
 {
 	struct function functions[LOAD_VADDRS_MAX] = {{0}};
 	struct load_answer *a = w->answer;
 
+	if (w->n_vaddrs > LOAD_VADDRS_MAX)
+		return;
 	a->spans = calloc(w->n_vaddrs + LOAD_SPANS_MAX, sizeof(*a->spans));
-	if (!a->spans || w->n_vaddrs > LOAD_VADDRS_MAX)
+	if (!a->spans)
 		return;
 	a->n_spans = w->n_vaddrs;
-	for (size_t i = 0; i < a->n_lines; i++)
-		if (!i || a->lines[i].address != a->lines[i - 1].address)
-			span_of(w, w->vaddrs[a->lines[i].address], &a->spans[a->lines[i].address],
-				&functions[a->lines[i].address]);
-	add_functions(w, f, functions, w->n_vaddrs);
+	for (size_t i = 0; i < w->n_vaddrs; i++)
+		span_of(w, w->vaddrs[i], &a->spans[i], &functions[i]);
+	add_functions(p, w, f, functions);
 }
 
 static int parse_lines(struct load_parser *p, struct load_parse *w)
@@ -148,7 +159,7 @@ static int parse_lines(struct load_parser *p, struct load_parse *w)
 		r = uw_module_lines(w->module, w->source, w->vaddrs[f.address], add_line, &f);
 	}
 	if (w->spans && r >= 0)
-		add_spans(w, &f);
+		add_spans(p, w, &f);
 	w->answer->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
 	return r < 0 ? r : 0;
 }

@@ -4,6 +4,7 @@
  * through its uw_source only. */
 #pragma once
 
+#include "base/table.h"
 #include "session/loader/load-request.h"
 
 enum load_parse_kind {
@@ -31,11 +32,13 @@ struct load_parse {
 };
 
 enum {
-	LOAD_LINES_MAX = 64,   /* of an address */
-	LOAD_SPANS_MAX = 4096, /* of a request, besides the spans of its addresses */
+	LOAD_LINES_MAX = 64,	/* of an address */
+	LOAD_SPANS_MAX = 65536, /* of a request, besides the spans of its addresses */
 };
 
 struct load_parser {
 	struct uw_module *lined; /* the module with its DWARF open; a reference */
+	struct table functions;	 /* of that module, by address, with lines in answers */
+	uint64_t spans_ns;	 /* CPU time spent on parts that no request asked for */
 };
 void load_parse(struct load_parser *parser, struct load_parse *work);

@@ -5,7 +5,7 @@
 
 #include <dwarf.h>
 
-#include "symbols/lines.h"
+#include "symbols/calls.h"
 
 static char dir[64];
 

@@ -345,6 +345,19 @@ static bool is_same(const struct found *a, const struct found *b)
 	return true;
 }
 
+/* What no unit has is one span, up to the first function. */
+static void test_gap(struct uw_module *m, struct uw_source *source)
+{
+	struct found found = {0};
+	struct uw_span span;
+
+	assert_int_equal(uw_module_lines(m, source, 16, collect, &found), 0);
+	assert_true(uw_module_lines_span(m, 16, &span));
+	assert_true(!span.low && !span.function_high && span.high > 4096);
+	assert_int_equal(uw_module_lines(m, source, span.high - 1, collect, &found), 0);
+	assert_true(uw_module_lines(m, source, span.high, collect, &found) > 0);
+}
+
 /* Each address of functions of this program: all addresses of its span have its lines. */
 static void test_spans(void **state)
 {
@@ -387,6 +400,7 @@ static void test_spans(void **state)
 		}
 	}
 	assert_true(n_longer * 2 > n);
+	test_gap(m, &source);
 	uw_module_unref(m);
 	fd_close(source.fd);
 }

@@ -159,7 +159,9 @@ static void test_module(void **state)
 	request.spans = true;
 	remote(p, &request, NULL, &a);
 	assert_true(a.n_lines > 0);
-	assert_true(a.n_spans >= 2 && !a.spans[0].high);
+	/* no unit has the first one */
+	assert_true(a.n_spans >= 2 && !a.spans[0].low && a.spans[0].high <= main_at);
+	assert_true(a.spans[0].high > 1 && a.lines[0].address == 1);
 	assert_true(a.spans[1].low <= main_at && a.spans[1].high > main_at);
 	assert_true(a.n_spans > 3); /* the rest of main(), each part once */
 	for (size_t i = 3; i < a.n_spans; i++)
@@ -169,6 +171,14 @@ static void test_module(void **state)
 		       a.lines[i].file && strstr(a.lines[i].file, "test-load-role.c") &&
 		       a.lines[i].line;
 	assert_true(own);
+	/* The rest of main() is looked up once. */
+	request.vaddrs = a.request.vaddrs;
+	a.request.vaddrs = NULL;
+	load_answer_deinit(&a);
+	request.vaddrs[1] = main_at;
+	remote(p, &request, NULL, &a);
+	assert_int_equal(a.n_spans, 2);
+	assert_true(a.n_lines > 0);
 	load_answer_deinit(&a);
 	request.vaddrs = NULL;
 	request.n_vaddrs = 0;
