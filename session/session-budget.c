@@ -143,6 +143,28 @@ void session_budget_make_up(struct session *s)
 	b->missing = missing;
 }
 
+/* Processes that start, and their files, are looked at for the samples that may come: fewer samples do not save that. */
+static void note_exceeded(struct session *s)
+{
+	struct session_budget *b = &s->budget;
+	double budget = s->options.max_cpu_ppm / 1e4, spent = 0;
+
+	if (b->exceeded || b->n_seconds < START_S + SESSION_BUDGET_S)
+		return;
+	for (size_t i = 0; i < SESSION_BUDGET_S; i++)
+		spent += (double)b->used[i] / (NSEC_PER_SEC / 100) / SESSION_BUDGET_S;
+	if (spent <= budget * (100 + MARGIN_PERCENT) / 100)
+		return;
+	b->exceeded = true;
+	session_note(
+		s,
+		"--max-cpu is not kept: %.3g %% of a CPU in 10 s, and %.3g %% are allowed; "
+		"processes "
+		"that start and files that they map are read at any rate of samples; hint: record "
+		"fewer processes (-p), or allow more",
+		spent, budget);
+}
+
 static void set_saving(struct session *s, bool on)
 {
 	struct session_budget *b = &s->budget;
@@ -205,6 +227,7 @@ static void spend(struct session *s, uint64_t now)
 	samples = received < FEW ? left / b->sample_ns : thin_afford(left, used, kept);
 	if (b->n_seconds > START_S)
 		adapt_cost(s, samples, received);
+	note_exceeded(s);
 	allow(s, samples, received);
 }
 

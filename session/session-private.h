@@ -145,6 +145,7 @@ struct session {
 		uint32_t steps;	      /* the rate is divided by PERF_RATE_STEP so many times */
 		uint32_t spare;	      /* seconds in a row that left much of the budget */
 		bool lowered;	      /* the rate, once */
+		bool exceeded;	      /* it was reported that the budget cannot be kept */
 		uint64_t clock, lost; /* at the last look: used time, lost samples */
 		uint64_t lost_ns;     /* their weight */
 		int64_t missing;      /* used time that is in no sample, at the last look */

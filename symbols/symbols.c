@@ -586,6 +586,8 @@ void uw_symbols_builder_deinit(struct uw_symbols_builder *b)
 {
 	free(b->entries);
 	free(b->pool);
+	for (size_t i = 0; i < b->n_texts; i++)
+		free(b->texts[i].text);
 	*b = (struct uw_symbols_builder){0};
 }
 
@@ -617,6 +619,48 @@ static int pool_add(struct uw_symbols_builder *b, const char *name, size_t len)
 	b->pool[b->pool_len + len] = 0;
 	b->pool_len += len + 1;
 	return 0;
+}
+
+/* ---- names that stay where they are ----
+ *
+ * Most of a large file's symbols have names of its string table, and half of the time went into copies of these: the first copy
+ * is that of the names that are kept. */
+
+bool uw_symbols_take_text(struct uw_symbols_builder *b, char *text, size_t len)
+{
+	const struct uw_symbols_text *last = &b->texts[b->n_texts - 1];
+	uint64_t at = b->n_texts ? last->at + last->len : UW_SYMBOL_POOL_MAX;
+
+	if (b->n_texts == UW_SYMBOL_TEXTS || len > UINT32_MAX - at)
+		return false;
+	b->texts[b->n_texts++] = (struct uw_symbols_text){text, len, at};
+	return true;
+}
+
+/* As entries have it; false: it is in none of the texts. */
+static bool find_in_texts(const struct uw_symbols_builder *b, const char *name, uint32_t *ret_at)
+{
+	for (size_t i = b->n_texts; i > 0; i--) {
+		const struct uw_symbols_text *t = &b->texts[i - 1];
+		uintptr_t offset = (uintptr_t)name - (uintptr_t)t->text;
+
+		if (offset >= t->len)
+			continue;
+		*ret_at = (uint32_t)(t->at + offset);
+		return true;
+	}
+	return false;
+}
+
+static const char *name_of(const struct uw_symbols_builder *b, uint32_t at)
+{
+	size_t i = b->n_texts;
+
+	if (at < UW_SYMBOL_POOL_MAX)
+		return b->pool + at;
+	while (b->texts[i - 1].at > at)
+		i--;
+	return b->texts[i - 1].text + (at - b->texts[i - 1].at);
 }
 
 /* As symbols.h describes it, without the length. */
@@ -651,25 +695,29 @@ int uw_symbols_add(struct uw_symbols_builder *b, uint64_t start, uint64_t size, 
 int uw_symbols_add_kind(struct uw_symbols_builder *b, uint64_t start, uint64_t size,
 			const char *name, size_t len, int rank, enum frame_kind kind)
 {
-	size_t at = b->pool_len, before = kind != FRAME_NATIVE;
-	int r;
+	size_t before = kind != FRAME_NATIVE;
+	uint32_t at = (uint32_t)b->pool_len;
+	int r = 0;
 
 	if (!len || (uint8_t)*name < FRAME_KINDS || len > UW_SYMBOL_NAME_MAX ||
-	    b->n >= UW_SYMBOLS_MAX || b->pool_len + len >= UW_SYMBOL_POOL_MAX ||
+	    b->n >= UW_SYMBOLS_MAX || b->pool_len + b->texts_used + len >= UW_SYMBOL_POOL_MAX ||
 	    !executable(b->layout, start))
 		return 0;
 	if (b->n == b->room && !array_grow(b->entries, b->room, 1024))
 		return fail(-ENOMEM);
-	r = pool_add_name(b, name, len, kind);
+	if (!before && find_in_texts(b, name, &at))
+		b->texts_used += len + 1;
+	else
+		r = pool_add_name(b, name, len, kind);
 	if (r < 0)
 		return trace(r);
 	b->entries[b->n] = (struct uw_symbol_entry){
 		.start = start,
 		.size = (uint32_t)min_u64(size, UINT32_MAX),
-		.name = (uint32_t)at,
+		.name = at,
 		.order = (uint32_t)b->n,
 		.rank = (int16_t)full_rank(rank + (size ? UW_RANK_SIZED : 0),
-					   b->pool + at + before),
+					   name_of(b, at) + before),
 		.len = (uint16_t)(len + before),
 	};
 	b->n++;
@@ -705,7 +753,7 @@ static bool is_earlier_name(const struct uw_symbols_builder *b, const struct uw_
 			    const struct uw_symbol_entry *kept)
 {
 	return e->rank == kept->rank && e->size == kept->size && e->len == kept->len &&
-	       memcmp(b->pool + e->name, b->pool + kept->name, e->len) < 0;
+	       memcmp(name_of(b, e->name), name_of(b, kept->name), e->len) < 0;
 }
 
 /* One name an address; labels without a size inside a function that has one are not functions. */
@@ -797,9 +845,10 @@ static int pack(struct uw_symbols_builder *b, struct uw_symbols **ret_symbols)
 		const struct uw_symbol_entry *e = &b->entries[i];
 
 		if (i + AHEAD < b->n)
-			__builtin_prefetch(b->pool + b->entries[i + AHEAD].name);
+			__builtin_prefetch(name_of(b, b->entries[i + AHEAD].name));
 		symbols->entries[i] = (struct entry){e->start, e->size, (uint32_t)at};
-		memcpy(symbols->pool + at, b->pool + e->name, e->len + 1u);
+		memcpy(symbols->pool + at, name_of(b, e->name), e->len);
+		symbols->pool[at + e->len] = 0;
 		at += e->len + 1u;
 	}
 	symbols->full = b->full;

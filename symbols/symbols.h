@@ -49,23 +49,33 @@ enum uw_symbol_rank {
 	UW_RANK_MADE_UP = -16, /* name@plt: only where nothing else is */
 };
 
+enum {
+	UW_SYMBOLS_MAX = 4 << 20,
+	UW_SYMBOL_POOL_MAX = 256 << 20,
+	UW_SYMBOL_NAME_MAX = 32 << 10,
+	UW_SYMBOL_TEXTS = 8,
+};
+
 struct uw_symbols_builder {
 	struct uw_symbol_entry *entries;
 	size_t n, room;
 	char *pool; /* names with their NULs, in order of arrival */
 	size_t pool_len, pool_room;
+	struct uw_symbols_text {
+		char *text;
+		size_t len;
+		uint64_t at; /* as a name: UW_SYMBOL_POOL_MAX at least */
+	} texts[UW_SYMBOL_TEXTS];
+	size_t n_texts;
+	uint64_t texts_used; /* bytes of names in texts */
 	const struct uw_layout
 		*layout; /* names outside its executable segments are not taken; NULL: all are */
 	bool full;
 };
 
-enum {
-	UW_SYMBOLS_MAX = 4 << 20,
-	UW_SYMBOL_POOL_MAX = 256 << 20,
-	UW_SYMBOL_NAME_MAX = 32 << 10,
-};
-
 void uw_symbols_builder_deinit(struct uw_symbols_builder *b);
+/* Takes @text (of malloc; of @len bytes): names in it are not copied.  false: it remains the caller's, and they are. */
+bool uw_symbols_take_text(struct uw_symbols_builder *b, char *text, size_t len);
 /* Copies the name, cut at @len. Names beyond the limits are left out. -ENOMEM. */
 int uw_symbols_add_kind(struct uw_symbols_builder *b, uint64_t start, uint64_t size,
 			const char *name, size_t len, int rank, enum frame_kind kind);

@@ -446,6 +446,7 @@ static int add_table(struct uw_symbols_builder *b, const struct uw_elf *elf, uin
 	for (size_t i = 0; i < elf->n_shdrs; i++) {
 		_cleanup_(uw_section_deinit) struct uw_section table = {0}, strings = {0},
 							       versions = {0};
+		struct uw_section names;
 		const Elf64_Shdr *shdr = &elf->shdrs[i];
 		int r;
 
@@ -455,12 +456,15 @@ static int add_table(struct uw_symbols_builder *b, const struct uw_elf *elf, uin
 		if (r >= 0)
 			r = uw_elf_load_section(elf, &elf->shdrs[shdr->sh_link], STRTAB_MAX,
 						&strings);
+		names = strings;
+		if (r >= 0 && uw_symbols_take_text(b, (char *)strings.data, strings.size))
+			strings.data = NULL;
 		if (r >= 0 && type == SHT_DYNSYM)
 			r = load_versions(elf, i, &versions);
 		if (r >= 0)
-			r = add_symbols(b, elf, &table, &strings, &versions);
+			r = add_symbols(b, elf, &table, &names, &versions);
 		if (r >= 0 && type == SHT_DYNSYM)
-			r = uw_plt_add(b, elf, i, &table, &strings);
+			r = uw_plt_add(b, elf, i, &table, &names);
 		if (r == -ENOMEM)
 			return trace(r);
 	}

@@ -126,6 +126,50 @@ static void test_preference(void **state)
 	}
 }
 
+/* Names of texts that the builder has are not copied, and those that are kept have their ends. */
+static void test_texts(void **state)
+{
+	static const char names[] = "\0first\0second@V\0third";
+	struct uw_symbols_builder b = {.full = true};
+	char *text[UW_SYMBOL_TEXTS + 1];
+	struct uw_symbols *s;
+
+	(void)state;
+	add(&b, 0x100, 0x10, "copied", UW_RANK_GLOBAL);
+	for (size_t i = 0; i <= UW_SYMBOL_TEXTS; i++) {
+		text[i] = malloc(sizeof(names));
+		assert_non_null(text[i]);
+		memcpy(text[i], names, sizeof(names));
+		text[i][1] = (char)('A' + i);
+		assert_true(uw_symbols_take_text(&b, text[i], sizeof(names)) ==
+			    (i < UW_SYMBOL_TEXTS));
+	}
+	add(&b, 0x200, 0x10, text[0] + 1, UW_RANK_GLOBAL);
+	assert_int_equal(uw_symbols_add(&b, 0x300, 0x10, text[1] + 7, 6, UW_RANK_GLOBAL), 0);
+	add(&b, 0x400, 0x10, text[7] + 16, UW_RANK_GLOBAL);
+	assert_int_equal(b.pool_len, sizeof("copied"));
+	add(&b, 0x500, 0x10, text[UW_SYMBOL_TEXTS] + 1, UW_RANK_GLOBAL);
+	assert_int_equal(b.pool_len, sizeof("copied") + sizeof("first"));
+	free(text[UW_SYMBOL_TEXTS]);
+	s = build(&b);
+	expect(s, 0x100, "copied", 0x100, 0x10);
+	expect(s, 0x208, "Airst", 0x200, 0x10);
+	expect(s, 0x308, "second", 0x300, 0x10);
+	expect(s, 0x40f, "third", 0x400, 0x10);
+	expect(s, 0x500, "Iirst", 0x500, 0x10);
+	uw_symbols_free(s);
+	/* One name of all symbols does not take more than names may. */
+	text[0] = malloc(UW_SYMBOL_NAME_MAX);
+	assert_non_null(text[0]);
+	memset(text[0], 'a', UW_SYMBOL_NAME_MAX - 1);
+	text[0][UW_SYMBOL_NAME_MAX - 1] = 0;
+	assert_true(uw_symbols_take_text(&b, text[0], UW_SYMBOL_NAME_MAX));
+	for (uint64_t i = 0; i < 9000; i++)
+		add(&b, 0x1000 + i, 1, text[0], UW_RANK_GLOBAL);
+	assert_int_equal(b.n, UW_SYMBOL_POOL_MAX / UW_SYMBOL_NAME_MAX);
+	uw_symbols_builder_deinit(&b);
+}
+
 static void test_nested(void **state)
 {
 	struct uw_symbols_builder b = {0};
@@ -373,11 +417,11 @@ static void test_timeless(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lookup),	 cmocka_unit_test(test_preference),
-		cmocka_unit_test(test_nested),	 cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_latest),	 cmocka_unit_test(test_many),
-		cmocka_unit_test(test_uneven),	 cmocka_unit_test(test_codes),
-		cmocka_unit_test(test_timeless),
+		cmocka_unit_test(test_lookup), cmocka_unit_test(test_preference),
+		cmocka_unit_test(test_texts),  cmocka_unit_test(test_nested),
+		cmocka_unit_test(test_limits), cmocka_unit_test(test_latest),
+		cmocka_unit_test(test_many),   cmocka_unit_test(test_uneven),
+		cmocka_unit_test(test_codes),  cmocka_unit_test(test_timeless),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
