@@ -6,7 +6,7 @@
 #include "session/loader/load-parse.h"
 
 /* A recording looks up parts that no sample is in for at most so long: the stop waits for it. */
-#define SPANS_NS (250 * NSEC_PER_MSEC)
+#define SPANS_NS (100 * NSEC_PER_MSEC)
 enum { SPANS_AT_ONCE = 128 }; /* between two looks at the clock */
 
 /* The lines of a request. */
