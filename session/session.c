@@ -599,7 +599,7 @@ int session_start(struct session *s)
 	if (r < 0)
 		return trace(r);
 	s->cpu_at_start = session_own_cpu_ns();
-	s->started_at = clock_ns(CLOCK_MONOTONIC);
+	s->started_at = s->urgent_at = clock_ns(CLOCK_MONOTONIC);
 	s->used_at_start = session_used_ns(s);
 	s->state = SESSION_RUNNING;
 	session_budget_start(s);

@@ -194,6 +194,7 @@ static void test_calm(void **state)
 		assert_int_equal(loop_run_once(f.loop, 100), 0);
 	loop_timer_remove(f.loop, &s->tick);
 	usual = s->options;
+	assert_true(s->urgent_at >= s->started_at); /* not in the first second */
 	s->early_ticks = s->never_calm = 0;
 	s->eager_until = s->names_until = s->n_soon = 0;
 	now = s->worked_at = clock_ns(CLOCK_MONOTONIC);
