@@ -74,7 +74,7 @@ static void end_paragraph(struct asked *a)
 		bool same = *q->version && !strcmp(p->version, q->version);
 
 		if (q->found_version[0] == '?')
-			strcpy(q->found_version, p->version);
+			memcpy(q->found_version, p->version, sizeof(q->found_version));
 		q->owner_known |= same && !strcmp(p->package, q->owner);
 		q->owner_dbg |= same && !p->has_ids && is_dbg_of(p->package, q->owner);
 		if (strcmp(p->package, q->package) != 0)

@@ -14,8 +14,8 @@ struct apt_question {
 	const char *package;	     /* that may have the debug files; "": unknown */
 	const char *owner, *version; /* the installed package of the file; "" */
 	/* answers */
-	char found
-		[APT_NAME_MAX]; /* the package with the build id, "libc6-dbg=2.36-9" where there are other versions; "" */
+	/* the package with the build id, "libc6-dbg=2.36-9" where there are other versions; "" */
+	char found[APT_FOUND_MAX];
 	bool has_package;  /* there is @package */
 	bool same_version; /* ... in @version, and it states no build ids */
 	bool owner_dbg;	   /* there is @owner-dbg in @version, which states no build ids */

@@ -107,11 +107,12 @@ static const struct options options = {
 /* In a child, before exec: as the parent was started. */
 static void be_plain_child(void)
 {
+	const struct sigaction usual = {.sa_handler = SIG_DFL};
 	sigset_t none;
 
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	(void)signal(SIGPIPE, SIG_DFL);
+	(void)sigaction(SIGPIPE, &usual, NULL);
 }
 
 static size_t split(char *text, const char **words, size_t room)
@@ -133,11 +134,11 @@ static bool wants_marks(const struct watch_rules *rules)
 	return false;
 }
 
-/* In the recorder before its exec: dup() leaves the descriptor open there. */
+/* In the recorder before its exec: the descriptor stays open there. */
 static void give_counts(const struct watcher *w)
 {
 	char number[16];
-	int fd = dup(shared_counts_fd(w->marks));
+	int fd = fcntl(shared_counts_fd(w->marks), F_DUPFD, 0);
 
 	(void)snprintf(number, sizeof(number), "%d", fd);
 	if (fd >= 0)

@@ -156,7 +156,7 @@ static bool archive_is_known(const char *root);
 static void decide(const char *root, const struct apt_question *q, struct debug_package *to)
 {
 	if (*q->found) {
-		strcpy(to->name, q->found);
+		(void)snprintf(to->name, sizeof(to->name), "%s", q->found);
 		return;
 	}
 	if (strstr(to->name, "-dbgsym")) {

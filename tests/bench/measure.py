@@ -127,6 +127,39 @@ def cpu_of(pid):
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
+def cpu_of_all(pid):
+    """The same with its children, helper processes that have ended included."""
+    with open(f"/proc/{pid}/stat") as f:
+        fields = f.read().rpartition(")")[2].split()
+    with open(f"/proc/{pid}/task/{pid}/children") as f:
+        children = f.read().split()
+    cpu = sum(int(x) for x in fields[11:15]) / TICKS
+    for child in children:
+        try:
+            cpu += cpu_of_all(int(child))
+        except OSError:
+            pass  # it has ended: the next look finds it in its parent's sum
+    return cpu
+
+
+class Steady:
+    """For attach(each=): CPU a second from START_S after the start to the end, without start and stop."""
+    START_S = 2
+
+    def __init__(self):
+        self.begin = self.first = self.last = None
+
+    def __call__(self, pid):
+        now = time.monotonic()
+        self.begin = self.begin or now
+        if now - self.begin >= self.START_S:
+            self.last = (now, cpu_of_all(pid))
+            self.first = self.first or self.last
+
+    def cpu_a_second(self):
+        return (self.last[1] - self.first[1]) / (self.last[0] - self.first[0])
+
+
 class Busy:
     """A busy program in a process group of its own; ended by its number."""
 
@@ -201,9 +234,9 @@ def clang_work(setup):
 class Run:
     """One run of a profiler."""
 
-    def __init__(self, cpu, usage, samples, wall, json=None, stop_s=0.0, polled_cpu=0.0):
+    def __init__(self, cpu, usage, samples, wall, json=None, stop_s=0.0):
         self.cpu, self.usage, self.samples, self.wall = cpu, usage, samples, wall
-        self.json, self.stop_s, self.polled_cpu = json, stop_s, polled_cpu
+        self.json, self.stop_s = json, stop_s
 
 
 def attach(argv, seconds, output, each=None):
@@ -215,7 +248,6 @@ def attach(argv, seconds, output, each=None):
         if each:
             each(p.pid)
         time.sleep(min(0.1, left) if each else left)
-    polled = cpu_of(p.pid)
     stop = time.monotonic()
     os.kill(p.pid, signal.SIGINT)  # send_signal() would reap a profiler that ended with its target: its usage were lost
     out, err = p.stdout.read(), p.stderr.read()
@@ -223,7 +255,7 @@ def attach(argv, seconds, output, each=None):
     done = time.monotonic()
     if p.returncode not in (0, -signal.SIGINT):
         raise BenchError(f"{' '.join(argv)}: status {p.returncode}: {err.strip().splitlines()[-1:]}")
-    return Run(cpu, usage, 0, done - at, stop_s=done - stop, polled_cpu=polled), out, err
+    return Run(cpu, usage, 0, done - at, stop_s=done - stop), out, err
 
 
 def perfwind(setup, target, seconds, hz, options=(), output=None, each=None, binary=None):
@@ -235,11 +267,11 @@ def perfwind(setup, target, seconds, hz, options=(), output=None, each=None, bin
     return run
 
 
-def perf_record(setup, target, seconds, hz, call_graph):
+def perf_record(setup, target, seconds, hz, call_graph, each=None):
     """perf's own CPU ends with its last look at the file for build ids, as it does for every user of it."""
     output = setup.file("perf.data")
     argv = [setup.perf, "record", "-e", "cpu-clock", "-F", str(hz), "--call-graph", call_graph, "-o", output, *target]
-    run, _, err = attach(argv, seconds, output)
+    run, _, err = attach(argv, seconds, output, each)
     found = re.search(r"\((\d+) samples\)", err)
     run.samples = int(found.group(1)) if found else 0
     run.bytes = os.path.getsize(output)

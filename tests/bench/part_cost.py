@@ -1,87 +1,85 @@
 """part_cost.py - what a sample costs the profiler itself, attached to one busy process.
 
-Each profiler is attached in turn (ABCABC...), each time for a short and for a long while.  Two figures:
+Each profiler is attached in turn (ABCABC...):
     quotient   CPU of the long run / its samples, start and end included
-    more       (CPU long - CPU short) / (samples long - samples short): what one more sample costs
-    fixed      CPU of a run without samples: long - samples * more
-    switches context switches of the profiler's threads a second, without its start and end
+    steady     CPU from the third second to the stop / samples of that time: without start and end
+    rest       CPU of the long run beyond that: start, first sight of modules, names and lines at the stop
+    switches context switches of the profiler a second
 """
 import shutil
 
 import measure
 
 TITLE = "own CPU per sample (user + system of the profiler's own threads), attached with -p to one busy process"
-GOALS = {("python3", 999): 3, ("python3", 4000): 2, ("clang++", 999): 4, ("clang++", 4000): 2}  # us a further sample
+GOALS = {("python3", 999): 3, ("python3", 4000): 2, ("clang++", 999): 4, ("clang++", 4000): 2}  # us a sample, steady
 TARGETS = {"perf dwarf,65528": 25, "perf dwarf,16384": 8}
 
 
 def profilers(setup):
-    yield "perfwind", lambda target, s, hz: measure.perfwind(setup, target, s, hz, ["--stack-bytes", "65528"])
-    yield "perfwind, copies adapt", lambda target, s, hz: measure.perfwind(setup, target, s, hz)
+    yield "perfwind", lambda target, s, hz, each: measure.perfwind(setup, target, s, hz, ["--stack-bytes", "65528"], each=each)
+    yield "perfwind, copies adapt", lambda target, s, hz, each: measure.perfwind(setup, target, s, hz, each=each)
     if setup.before:
-        yield "before", lambda target, s, hz: measure.perfwind(setup, target, s, hz, ["--stack-bytes", "65528"], binary=setup.before)
+        yield "before", lambda target, s, hz, each: measure.perfwind(setup, target, s, hz, ["--stack-bytes", "65528"], each=each,
+                                                                     binary=setup.before)
     if setup.perf:
         for graph in ("dwarf,65528", "dwarf,16384", "fp"):
-            yield f"perf {graph}", lambda target, s, hz, graph=graph: measure.perf_record(
-                setup, [t for t in target if t != "--children"], s, hz, graph)
+            yield f"perf {graph}", lambda target, s, hz, each, graph=graph: measure.perf_record(
+                setup, [t for t in target if t != "--children"], s, hz, graph, each=each)
 
 
 def one_round(setup, target, hz, seconds, found):
     for name, run in profilers(setup):
+        steady = measure.Steady()
         try:
-            short, long = run(target, seconds[0], hz), run(target, seconds[1], hz)
+            r = run(target, seconds, hz, steady)
         except measure.BenchError as e:
             if name == "perfwind":
                 raise
             print(f"  left out: {e}")  # perf 6.1 aborts now and then over processes that are gone
             continue
-        if long.samples <= short.samples:
-            print(f"  left out: {name} took {short.samples} samples in {seconds[0]} s, {long.samples} in {seconds[1]} s")
+        if not r.samples:
+            print(f"  left out: {name} took no samples")
             continue
-        f = found.setdefault(name, {"quotient": [], "more": [], "fixed": [], "per_s": [], "self": [], "polled": [],
-                                    "bytes": [], "switches": []})
-        more = (long.cpu - short.cpu) / (long.samples - short.samples)
-        f["quotient"].append(long.cpu / long.samples * 1e6)
-        f["more"].append(more * 1e6)
-        f["fixed"].append((long.cpu - long.samples * more) * 1e3)
-        f["per_s"].append(long.samples / seconds[1])
-        switches = [r.usage.ru_nvcsw + r.usage.ru_nivcsw for r in (short, long)]
-        f["switches"].append((switches[1] - switches[0]) / (seconds[1] - seconds[0]))
-        f["polled"].append(long.polled_cpu / long.samples * 1e6)
-        if long.json:
-            f["self"].append(long.json["self"]["us_per_sample"])
-        f["bytes"].append((long.json["bytes"] if long.json else long.bytes) / long.samples)
+        f = found.setdefault(name, {"quotient": [], "steady": [], "rest": [], "per_s": [], "self": [], "bytes": [], "switches": []})
+        per_s = r.samples / seconds
+        f["quotient"].append(r.cpu / r.samples * 1e6)
+        f["steady"].append(steady.cpu_a_second() / per_s * 1e6)
+        f["rest"].append((r.cpu - steady.cpu_a_second() * seconds) * 1e3)
+        f["per_s"].append(per_s)
+        f["switches"].append((r.usage.ru_nvcsw + r.usage.ru_nivcsw) / seconds)
+        if r.json:
+            f["self"].append(r.json["self"]["us_per_sample"])
+        f["bytes"].append((r.json["bytes"] if r.json else r.bytes) / r.samples)
 
 
 def print_goal(found, work, hz):
     goal = GOALS.get((work, hz))
     if goal:
-        more = found["perfwind"]["more"]["median"]
-        verdict = measure.goal(f"cost of a further sample, {work}, {hz} Hz, 64 KB copies", f"{more:.1f} us", f"{goal} us", more <= goal)
-        print(f"  goal: {goal} us a further sample: {more:.1f} - {verdict}")
+        cost = found["perfwind, copies adapt"]["steady"]["median"]
+        verdict = measure.goal(f"steady state, a sample, {work}, {hz} Hz", f"{cost:.1f} us", f"{goal} us", cost <= goal)
+        print(f"  goal: {goal} us a sample in the steady state: {cost:.1f} - {verdict}")
 
 
 def print_rows(found, what):
-    rows = [["profiler", "us/sample", "x", "us/more sample", "x", "fixed ms", "samples/s", "switches/s", "bytes/sample"]]
+    rows = [["profiler", "us/sample", "x", "steady us/sample", "x", "rest ms", "samples/s", "switches/s", "bytes/sample"]]
     own = found["perfwind"]
     for name, f in found.items():
         rows.append([name, measure.show(f["quotient"]), f"{f['quotient']['median'] / own['quotient']['median']:.1f}",
-                     measure.show(f["more"]), f"{measure.ratio(f['more']['median'], own['more']['median']):.1f}",
-                     f"{f['fixed']['median']:.0f}", f"{f['per_s']['median']:.0f}",
+                     measure.show(f["steady"]), f"{measure.ratio(f['steady']['median'], own['steady']['median']):.1f}",
+                     f"{f['rest']['median']:.0f}", f"{f['per_s']['median']:.0f}",
                      f"{f['switches']['median']:.0f}", f"{f['bytes']['median']:.0f}"])
     measure.table(rows)
-    print(f"  perfwind by its own account (self.us_per_sample): {measure.show(own['self'])};"
-          f" by /proc/PID/stat before the stop: {measure.show(own['polled'])}")
+    print(f"  perfwind by its own account (self.us_per_sample): {measure.show(own['self'])}")
     for name, times in TARGETS.items():
         if name in found:
-            got = {k: found[name][k]["median"] / own[k]["median"] for k in ("quotient", "more")}
-            print(f"  asked for: 1/{times} of {name}: 1/{got['quotient']:.1f}, by one more sample 1/{got['more']:.1f}"
+            got = {k: measure.ratio(found[name][k]["median"], own[k]["median"]) for k in ("quotient", "steady")}
+            print(f"  asked for: 1/{times} of {name}: 1/{got['quotient']:.1f}, in the steady state 1/{got['steady']:.1f}"
                   f" - {'reached' if got['quotient'] >= times else 'not reached'}")
             measure.goal(f"cost against {name}, {what}", f"1/{got['quotient']:.1f}", f"1/{times}", got["quotient"] >= times)
 
 
 def measure_part(setup):
-    rounds, seconds = (1, (1, 5)) if setup.quick else (3, (2, 12))
+    rounds, seconds = (1, 6) if setup.quick else (3, 12)
     result = {}
     if not setup.perf:
         print("  no perf here: perfwind alone")
@@ -100,7 +98,7 @@ def measure_part(setup):
             if "perfwind" not in found:
                 raise measure.BenchError("perfwind took no samples")
             found = {name: {k: measure.spread(v) for k, v in f.items() if v} for name, f in found.items()}
-            print(f"\n  {work}, {hz} Hz, 64 KB copies, {rounds} rounds of {seconds[0]} and {seconds[1]} s")
+            print(f"\n  {work}, {hz} Hz, 64 KB copies, {rounds} rounds of {seconds} s")
             print_rows(found, f"{work}, {hz} Hz")
             print_goal(found, work, hz)
             result[f"{work} {hz}"] = found

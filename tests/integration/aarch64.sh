@@ -108,7 +108,7 @@ done
 # perfwind itself, as far as that goes without the libraries of that machine: their headers are this one's.
 compiles() {
 	"$CROSS" -std=gnu11 -D_GNU_SOURCE -I. -I"$O" -idirafter /usr/include -Wall -Wextra -Wconversion -Werror \
-		-DPERFWIND_VERSION='""' -fsyntax-only $(ls {cli,daemon,daemon/*,unwinder,profile,libc-hook}/*.c)
+		-DPERFWIND_VERSION='""' -DPERFWIND_FOLDERS='""' -fsyntax-only $(ls {cli,daemon,daemon/*,unwinder,profile,libc-hook}/*.c)
 }
 check compiles compiles
 

@@ -146,9 +146,9 @@ if [ "$(id -u)" = 0 ] && memory=$(memory_cgroup); then
 	check memory-refused-reason grep -q 'the memory cgroup has [0-9]* MiB left, this recording needs 128 (hint: raise memory.max' "$TMP/memory-refused.err"
 	# Another program fills the cgroup: the recording ends before the kernel kills it.
 	cat >"$TMP/grows.py" <<'PY'
-import time
+import os, sys, time
 held = []
-while len(held) < 100:
+while len(held) < 200 and os.path.exists("/proc/" + sys.argv[1]):
     held.append(bytearray(b"x") * (1 << 20))
     time.sleep(0.1)
 time.sleep(60)
@@ -156,7 +156,7 @@ PY
 	in_memory 160 memory-full -a -d 60 &
 	recorder=$!
 	wait_for test -s "$TMP/memory-full.pftrace"
-	(echo "$BASHPID" >"$memory/cgroup.procs" && exec "$PYTHON" "$TMP/grows.py") &
+	(echo "$BASHPID" >"$memory/cgroup.procs" && exec "$PYTHON" "$TMP/grows.py" $recorder) &
 	grows=$!
 	started $grows
 	wait $recorder

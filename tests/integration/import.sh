@@ -225,7 +225,7 @@ import gone
 check gone-archive-beside has gone "$names"
 check gone-archive-note grep -q 'files of the recording come from .*/gone.data.tar.bz2' "$TMP/gone.err"
 tar -czf "$TMP/cut.tar.gz" -C "$TMP/cache" . && truncate -s 3000 "$TMP/cut.tar.gz"
-import gone --buildid-dir "$TMP/cut.tar.gz"
+HOME=$TMP/none import gone --buildid-dir "$TMP/cut.tar.gz" # (without ~/.debug)
 check gone-archive-cut hasnt gone recurse
 check gone-archive-cut-note grep -q 'cut.tar.gz: is damaged or was cut off' "$TMP/gone.err"
 # Names from an archive later, out of a debug file in it.

@@ -75,7 +75,7 @@ static void test_user_at_2(void **state)
 	expect(&d, DOCTOR_MACHINE, DOCTOR_SHUT, "= 2", "perf_event_paranoid=0");
 	expect(&d, DOCTOR_OTHERS, DOCTOR_SHUT, "CAP_SYS_PTRACE", "sudo perfwind record -p");
 	expect(&d, DOCTOR_HARDWARE, DOCTOR_PARTLY, "virtual", "pmu");
-	expect(&d, DOCTOR_TRACEPOINTS, DOCTOR_SHUT, "tracefs or its events are closed", "sudo");
+	expect(&d, DOCTOR_TRACEPOINTS, DOCTOR_SHUT, "tracefs or its events are closed", "as root");
 	expect(&d, DOCTOR_CAPABILITIES, DOCTOR_SHUT, "held: none; not held: PERFMON SYS_PTRACE",
 	       "sudo perfwind");
 	expect(&d, DOCTOR_RINGS, DOCTOR_PARTLY, "rings of 512 KiB a CPU instead of 16384",

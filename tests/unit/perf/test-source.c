@@ -197,6 +197,7 @@ static void test_enable_on_exec(void **state)
 	f.options.tasks = true;
 	f.options.children = true;
 	f.options.enable_on_exec = true;
+	f.options.kernel_build_ids = true;
 	assert_int_equal(fixture_open(&f), 0);
 	assert_int_equal(fixture_add(&f, child.pid), 0);
 	child_go(&child);

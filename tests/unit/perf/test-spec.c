@@ -367,7 +367,7 @@ static void test_uprobes(void **state)
 	put("/not-elf", "#!/bin/sh\n");
 	(void)snprintf(text, sizeof(text), "uprobe:%s/not-elf:main", root);
 	assert_int_equal(parse(text), -EINVAL);
-	assert_error("no ELF file");
+	assert_error("not an ELF file");
 	(void)snprintf(text, sizeof(text), "uprobe:%s:main", root); /* a directory */
 	assert_int_equal(parse(text), -EINVAL);
 	(void)snprintf(path, sizeof(path), "%s/fifo", root);
