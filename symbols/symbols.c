@@ -628,8 +628,8 @@ static int pool_add(struct uw_symbols_builder *b, const char *name, size_t len)
 
 bool uw_symbols_take_text(struct uw_symbols_builder *b, char *text, size_t len)
 {
-	const struct uw_symbols_text *last = &b->texts[b->n_texts - 1];
-	uint64_t at = b->n_texts ? last->at + last->len : UW_SYMBOL_POOL_MAX;
+	const struct uw_symbols_text *last = b->n_texts ? &b->texts[b->n_texts - 1] : NULL;
+	uint64_t at = last ? last->at + last->len : UW_SYMBOL_POOL_MAX;
 
 	if (b->n_texts == UW_SYMBOL_TEXTS || len > UINT32_MAX - at)
 		return false;

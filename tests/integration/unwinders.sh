@@ -69,7 +69,8 @@ else
 	check known-cut known known 0
 fi
 PERFWIND_WITHOUT=bpf record known-later -v -- "$PROGRAMS/known-stack" 0.7
-check known-later-read-soon grep -q 'stacks are deeper than their copies: ' "$TMP/known-later.err"
+[ -n "${RECORDS_BY_UNIT:-}" ] || # the daemon has no events for it
+	check known-later-read-soon grep -q 'stacks are deeper than their copies: ' "$TMP/known-later.err"
 check known-later-cut known known-later 0
 check known-later-outcomes json known-later 'v["stacks"]["cut"] + v["stacks"]["whole"] >= 0.98 * total'
 # A handler on a stack of its own: what it interrupted is read from the process's memory, or the stack has the reason.

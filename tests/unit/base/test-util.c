@@ -130,6 +130,9 @@ static void test_array_grow(void **state)
 	assert_int_equal(room, 6);
 	assert_int_equal(list[2], 12);
 	before = list;
+#ifdef __SANITIZE_ADDRESS__
+	return; /* it ends a program that requests too much */
+#endif
 	assert_false(array_grow(list, too_much, 3)); /* 2^62 of 8 bytes */
 	assert_ptr_equal(list, before);
 	assert_true(too_much == SIZE_MAX / 4);

@@ -75,7 +75,7 @@ static void add_bytes(const char *text)
 
 static void add(const char *name, char type, const char *text)
 {
-	char size[12];
+	char size[24]; /* 11 digits */
 
 	(void)snprintf(size, sizeof(size), "%011zo", strlen(text));
 	(void)add_header(name, type, size);

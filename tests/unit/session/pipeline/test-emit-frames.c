@@ -113,6 +113,7 @@ static void test_lines(void **state)
 	assert_int_equal(a.request.n_vaddrs, LOAD_VADDRS_MAX / 2 + 1);
 	for (size_t i = 1; i < a.request.n_vaddrs; i++)
 		assert_true(a.request.vaddrs[i - 1] < a.request.vaddrs[i]);
+	(void)uw_module_unref(a.request.module);
 	load_answer_deinit(&a);
 	loader_free(loader);
 	emit_module_free(m);
@@ -140,6 +141,7 @@ static void test_again(void **state)
 			continue;
 		assert_true(loader_answer(loader, &a));
 		assert_int_equal(a.request.kind, LOAD_SYMBOLS);
+		(void)uw_module_unref(a.request.module);
 		load_answer_deinit(&a);
 	}
 	emit_module_ask_again(m, loader, true); /* due or not */
