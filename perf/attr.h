@@ -10,19 +10,18 @@ void attr_leader(const struct perf_options *options, uint32_t stack_bytes,
 /* Counts in the leader's group; never samples. */
 void attr_follower(const struct perf_options *options, size_t index,
 		   struct perf_event_attr *ret_attr);
-/* The dummy event that carries MMAP2, COMM, FORK, EXIT (and KSYMBOL). */
+/* The dummy event that carries MMAP2, COMM, FORK, EXIT (KSYMBOL, and switches where options->switches). */
 void attr_sideband(const struct perf_options *options, struct perf_event_attr *ret_attr);
 /* Samples each @period-th switch of a task out of its CPU, in the form of the leader's samples.  Its
  * weight is not known yet (session/pipeline/waits.h). */
 void attr_switch(const struct perf_options *options, uint64_t period,
 		 struct perf_event_attr *ret_attr);
-/* The tracepoint options->waking, on the
- * CPU of the task that wakes it.  Its samples have their fields (RAW) and lie in the sideband ring. */
+/* The tracepoint options->waking: a sample of each wake-up, on the waker's CPU.  The samples have their fields (RAW) and lie in the sideband ring. */
 void attr_waking(const struct perf_options *options, struct perf_event_attr *ret_attr);
 /* The same tracepoint with the stack of the task that wakes.  Its samples lie in the leader's ring, in the form of the
  * leader's. */
 void attr_waker(const struct perf_options *options, struct perf_event_attr *ret_attr);
-/* Wakes the reader of a sideband ring, which has its records, while its task runs (source-count.c). */
+/* A timer of the task's CPU time that wakes the reader; its records lie in the sideband ring (source-count.c). */
 void attr_watch(const struct perf_options *options, struct perf_event_attr *ret_attr);
 /* A disabled event that only owns a ring, see source.c.  @watermark: bytes before a wake-up.
  */

@@ -1,8 +1,8 @@
 /* ring.h - records out of one perf ring, in ring order.  Thread: main.
  * The memory is the kernel's: [meta page][data pages].  We own data_tail, the kernel owns
  * data_head. A record is used in place; only one that wraps is copied, into a bounce buffer that
- * belongs to the record until the tail passes it (several may wait unread at once: at most one can
- * wrap per lap). Reading and giving back are apart: `read` runs ahead of the tail, records come
+ * belongs to the record until the tail passes it (one suffices: of the records that are not given back at most
+ * one wraps). Reading and giving back are apart: `read` runs ahead of the tail, records come
  * back in any order (ring_put), the tail moves over what is back without a gap. */
 #pragma once
 

@@ -24,7 +24,8 @@ struct rights_options {
 /* < 0: a line in @error. */
 int rights_reduce(const struct rights_options *options, char *error, size_t error_size);
 
-/* The same for a command with its own session, in two steps.  Before the session is made: drops the capabilities that
+/* (To lend a capability: to keep it for helper processes, not in effect.)
+ * The same for a command with its own session, in two steps.  Before the session is made: drops the capabilities that
  * neither the session nor its helper processes nor its output need.  @probes: it has kprobe or uprobe events.  Thread: main,
  * alone. */
 void rights_lend_session(bool probes);

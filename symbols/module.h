@@ -1,7 +1,7 @@
 /* module.h - one ELF image (a file, or read from a process's memory): its unwind sections and its
  * symbols.
  *
- * Thread: load functions run on the loader thread, one module by one thread at a time.  The unwind
+ * Thread: load functions run in the process pw-parse (in place for an import), one module at a time.  The unwind
  * half is published by a store-release of the state and read by the unwinder thread; it is dropped
  * only by that thread (uw_engine_drop). The symbol half is published the same way, and read and
  * dropped by the main thread only.  Both halves are immutable once published.

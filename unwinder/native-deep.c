@@ -97,7 +97,8 @@ static size_t chunk_want(struct native *e, const struct walk *w, uint64_t addres
 /* When the memory of the process was read last, in the clock of the samples: now, where it is not known. */
 static uint64_t read_time(const struct native *e, const struct walk *w)
 {
-	uint64_t at = w->snapshot->space->memory->read_at, now;
+	const struct uw_memory *memory = w->snapshot->space->memory; /* NULL: out of reach */
+	uint64_t at = memory ? memory->read_at : 0, now;
 	int clock = e->engine.settings.clock;
 
 	if (at && clock == CLOCK_MONOTONIC)

@@ -8,7 +8,7 @@
 enum { ACCOUNT_READS = 8 };
 
 struct account {
-	uint64_t received; /* samples taken from the rings, without pid 0 */
+	uint64_t received; /* samples taken from the rings; pid 0 where it is recorded */
 	uint64_t emitted;  /* with a stack, or as a counter sample where one was requested */
 	uint64_t skipped[SKIP_COUNT];
 	uint64_t queued, answered; /* entries sent to the unwinder and outcomes that came back */

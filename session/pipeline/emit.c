@@ -572,7 +572,7 @@ int emit_stack_ids(struct emit *em, const struct outcome *o, size_t *ret_n)
 		frame = &em->unsymbolized[em->ids[i] & ~UNSYMBOLIZED];
 		em->ids[i] = frame->id;
 		/* A root without a symbol (_start of a stripped program) is not worth a count.  The last frame of
-		 * a stack that broke off is none. */
+		 * a stack that is not whole is not a root, so it counts. */
 		if (i + 1 < n || !i || o->result != UW_WHOLE)
 			count_unsymbolized(em, frame);
 	}

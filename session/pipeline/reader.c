@@ -5,7 +5,8 @@
  * more than a quarter of a ring is held, new samples are copied into main's park and their records
  * released at once, so that a slow moment of the unwinder does not stop the kernel.
  *
- * An entry holds a reference on its process and its space; the outcome that answers it releases them.
+ * The entry of a sample holds a reference on its process and its space; the outcome that answers it releases them (those of an
+ * ENTRY_SPACE: its popped slot).
  *
  * A control entry that finds the queue full waits in rd->control, in order.  No sample overtakes it. */
 #include <errno.h>

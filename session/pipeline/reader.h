@@ -2,8 +2,8 @@
  *
  * A round takes the records of all rings, or of a file, in time order.  Sideband records change the process table
  * at once; a sample becomes an entry that points into the ring.  When the queue to the unwinder is
- * full the round stops and the records stay in the ring.  The kernel counts exactly the samples
- * that then find no room there. */
+ * full the round stops and the records stay in the ring.  The kernel counts the samples
+ * that then find no room there (exactly from Linux 6.0 on). */
 #pragma once
 
 #include "base/queue.h"
@@ -139,7 +139,7 @@ void reader_ask_stacks(struct reader *reader, uint64_t before);
 /* The running sum of weights of @cpu, which waits add to. */
 uint64_t *reader_cpu_count(struct reader *reader, uint32_t cpu);
 /* Each THIN_WINDOW_MS: how many samples may be taken until the next call (UINT64_MAX: all).  Fewer are taken where a
- * ring is more than half full and several processes share it: then a process with more than its part is thinned (thin.h). */
+ * ring is more than 5/8 full and several processes share it: then a process with more than its part is thinned (thin.h). */
 void reader_thin(struct reader *reader, uint64_t allowed);
 /* The weight of all samples so far, kept or not; what is owed to samples to come (thin_owe()). */
 uint64_t reader_sampled(const struct reader *reader);

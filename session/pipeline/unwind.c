@@ -127,7 +127,7 @@ static void drop(struct unwind_stage *s, const struct entry *e)
 		s->options.drop(e);
 }
 
-/* unwind.c */
+/* One outcome for a sample. */
 static void answer(struct unwind_stage *s, const struct entry *e, const struct uw_result *r,
 		   enum skip_reason skipped)
 {

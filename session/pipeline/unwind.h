@@ -4,7 +4,7 @@
  * lie in the perf rings), writes one outcome for each, and pops them.  Main can then move the
  * tails of the rings.  A sample that must wait (mappings or a module not loaded yet) is copied
  * into the unwinder's own park and answered later.  The unwinder makes no system call that a target's
- * file system can stall, and its thread sleeps only when both the queue and the park are empty.
+ * file system can stall.  Its thread sleeps when the queue is empty; while samples are parked, 5 ms at most.
  *
  * At low rates main does the work of the thread while that sleeps (unwind_stage_serve()): two context switches less, and
  * the stacks and tables are read by one CPU.  What the unwinder owns has one owner at a time: the thread, or main between
@@ -46,7 +46,7 @@ void unwind_stage_serve(struct unwind_stage *stage, bool in_main);
 struct unwind_stage *unwind_stage_free(struct unwind_stage *stage);
 /* CPU time of its thread, ns. */
 uint64_t unwind_stage_cpu_ns(const struct unwind_stage *stage);
-/* Samples parked since the start (any thread, a snapshot). */
 /* @on: each batch of outcomes wakes main.  Else main emits a long stack while the unwinder waits to begin the next one. */
 void unwind_stage_hurry(struct unwind_stage *stage, bool on);
+/* Samples parked since the start (any thread, a snapshot). */
 uint64_t unwind_stage_parked(const struct unwind_stage *stage);

@@ -171,8 +171,9 @@ else
 	skip memory "no memory cgroup can be made here"
 fi
 
-# Four processes with deep stacks, of which 10,000 samples a second and CPU are more than one thread unwinds, next to 50 that have a
-# hundredth of it each.
+# Four processes with deep stacks, of which a slow machine cannot unwind 10,000 samples a second and CPU, next to 50 that have a
+# hundredth of it each.  By libdw: its stacks are not copied at the sample, which takes longer than 100 us where they are deep, and the
+# kernel's timer then leaves out periods.
 cat >"$TMP/fair.py" <<'PY'
 import os, signal, sys, time
 hogs = [os.spawnvp(os.P_NOWAIT, sys.argv[1], sys.argv[1:]) for _ in range(4)]
@@ -197,7 +198,7 @@ for pid in small + hogs:
     used[pid] = usage.ru_utime + usage.ru_stime
 print(*(f"{pid}={used[pid]}" for pid in hogs + small))
 PY
-# Samples of the four were left out rather than those of the others; weights are kept by process; what the kernel lost it took from all.
+# Samples of the four were left out, if any, rather than those of the others; weights are kept by process; what the kernel lost it took from all.
 cat >"$TMP/fair-judge.py" <<'PY'
 import json, sys
 report, lines = json.load(open(sys.argv[1])), open(sys.argv[2]).read().splitlines()
@@ -218,21 +219,21 @@ figures = dict(sum=verdict["cpu_accounted"] + lost / total(used, used), seen=see
 print(figures, verdict["skipped"], verdict["lost"])
 checks = {"sum": 0.98 <= figures["sum"] <= 1.02, "small": figures["small"] >= 0.9 * seen, "each": figures["least"] >= 0.7 * seen,
           "lossless": seen > 0.9,
-          "thinned": verdict["skipped"].get("thinned", 0) > 0 and figures["kept_hogs"] < figures["kept_small"]}
+          "thinned": figures["kept_hogs"] < figures["kept_small"] if verdict["skipped"].get("thinned") else figures["kept_hogs"] > 0.95}
 sys.exit(not checks[sys.argv[3]])
 PY
 fair() { "$PYTHON" "$TMP/fair-judge.py" "$TMP/fair.report" "$TMP/fair.json" "$1"; }
 if [ "$(id -u)" = 0 ]; then
 	# Where perfwind gets no CPU time the kernel loses samples of all: then once more.
 	for try in 1 2 3; do
-		check fair-$try record fair -F 10000 --no-inline -- "$PYTHON" "$TMP/fair.py" "$PROGRAMS/deep" 100
+		check fair-$try record fair -F 10000 --unwinder libdw --no-inline -- "$PYTHON" "$TMP/fair.py" "$PROGRAMS/deep" 100
 		"$PERFWIND" report --by pid --json -n 0 "$TMP/fair.pftrace" >"$TMP/fair.report"
 		fair lossless >/dev/null && break
 	done
 	check fair-sum fair sum
 	check fair-small fair small
 	check fair-each fair each
-	check fair-hog-is-thinned fair thinned
+	check fair-hogs-are-thinned fair thinned
 else
 	skip fair "without the kernel's part weights are not CPU time"
 fi
