@@ -339,6 +339,25 @@ static void test_joined_by_cfa(void **state)
 	assert_int_equal(f->res.outcome, UW_CUT);
 }
 
+/* A signal's frame leads out of the copy and ends there, and the process's memory is out of reach. */
+static void test_no_memory(void **state)
+{
+	struct fixture *f = *state;
+
+	deep(f, 86);
+	fixture_space(f, 5, NULL);
+	f->stack[1] = SIGNAL + 1;
+	f->stack[2] =
+		SIGNAL + 1; /* interrupted in a trampoline: another one, whose registers follow */
+	f->stack[6] = SP + 3 * 8;
+	f->stack[3] = ROOTED;
+	f->stack[7] = SP + (COPIED + 40) * 8;
+	run_deep(f);
+	assert_int_equal(f->res.outcome, UW_WHOLE);
+	run_deep(f);
+	assert_int_equal(f->res.outcome, UW_WHOLE);
+}
+
 /* More frames than there is room for, beyond the copy. */
 static void test_bound(void **state)
 {
@@ -363,7 +382,7 @@ int main(void)
 		TEST(test_proved),    TEST(test_torn),		 TEST(test_calls),
 		TEST(test_root),      TEST(test_joined),	 TEST(test_bound),
 		TEST(test_confirmed), TEST(test_joined_in_copy), TEST(test_joined_by_cfa),
-		TEST(test_read_time),
+		TEST(test_read_time), TEST(test_no_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
