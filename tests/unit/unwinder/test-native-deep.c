@@ -348,7 +348,7 @@ static void test_no_memory(void **state)
 	fixture_space(f, 5, NULL);
 	f->stack[1] = SIGNAL + 1;
 	f->stack[2] =
-		SIGNAL + 1; /* interrupted in a trampoline: another one, whose registers follow */
+		SIGNAL + 1; /* interrupted in a trampoline: the registers of another one follow */
 	f->stack[6] = SP + 3 * 8;
 	f->stack[3] = ROOTED;
 	f->stack[7] = SP + (COPIED + 40) * 8;
