@@ -3,11 +3,12 @@
  * Requests to pw-bpf, each answered with one descriptor at most:
  *
  *   LOAD    makes the maps, loads the program
- *   GIVE    a map; one request each.  Main maps it
+ *   GIVE    a map; one request each.  Main maps it.  pw-bpf keeps the maps for a program with more parts
  *   BEGIN   comes with the jump's array: puts the program there */
 #include "perf/at-sample.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -558,12 +559,13 @@ static void made_deinit(struct made *made)
 	made->program = fd_close(made->program);
 }
 
+/* Those that were not made for an earlier program. */
 static int make_maps(const struct plan *plan, struct made *made)
 {
 	for (size_t i = 0; i < MAPS; i++) {
 		bool ring = i == DEEP_RING || i == PYTHON_RING;
 
-		if (!plan->bytes[i])
+		if (!plan->bytes[i] || made->maps[i] >= 0)
 			continue;
 		made->maps[i] =
 			ring ? bpf_ring_map(plan->bytes[i]) : bpf_memory_map(plan->bytes[i]);
@@ -595,10 +597,11 @@ static int load_best(const struct plan *plan, struct made *made, char *why, size
 		.python = plan->bytes[PYTHON_RING] != 0,
 		.deep_ring_bytes = (uint32_t)plan->bytes[DEEP_RING],
 	};
-	static const char *const programs[] = {"at_sample", "at_sample_no_loop"};
+	static const char *const programs[] = {"at_sample", "at_sample_deep"};
 	int r = -EINVAL;
 
-	for (size_t i = 0; i < ARRAY_SIZE(programs) && (i == 0 || settings.deep); i++) {
+	for (size_t i = !settings.python; i < ARRAY_SIZE(programs) && (i == 0 || settings.deep);
+	     i++) {
 		for (int in_kernel = 1; in_kernel >= 0; in_kernel--) {
 			settings.in_kernel = (uint8_t)in_kernel;
 			r = load(made, &settings, programs[i], why, why_size);
@@ -618,10 +621,8 @@ static int load_best(const struct plan *plan, struct made *made, char *why, size
 /* < 0: a line in @why. */
 static int make(const struct plan *plan, struct made *made, char *why, size_t why_size)
 {
-	int r;
+	int r = make_maps(plan, made);
 
-	*made = (struct made){.maps = NONE, .program = -1};
-	r = make_maps(plan, made);
 	if (r < 0)
 		(void)snprintf(why, why_size, "no BPF program at samples: %s", strerror(-r));
 	else
@@ -651,12 +652,12 @@ static void serve(void *kept, struct helper_call *call)
 		return;
 	memcpy(&request, call->request, sizeof(request));
 	if (request.step == STEP_LOAD) {
-		made_deinit(made);
 		answer.result = make(&request.plan, made, answer.why, sizeof(answer.why));
 	} else if (request.step < STEP_BEGIN) {
-		call->answer_fd = take_fd(made->maps[request.step - STEP_GIVE]);
+		call->answer_fd = fcntl(made->maps[request.step - STEP_GIVE], F_DUPFD_CLOEXEC, 0);
 	} else {
 		answer.result = bpf_array_put(call->fd, made->program);
+		made->program = fd_close(made->program);
 		(void)snprintf(answer.why, sizeof(answer.why),
 			       "the events' array does not take it: %s", strerror(-answer.result));
 	}
@@ -694,16 +695,21 @@ static int make_later(struct at_sample *a)
 	return trace(helper_new(&role, NULL, &a->helper));
 }
 
-static struct plan plan_of(const struct at_sample *a)
+static uint32_t all_parts(const struct at_sample *a)
+{
+	return (a->deep ? AT_SAMPLE_DEEP : 0) | (a->python ? AT_SAMPLE_PYTHON : 0);
+}
+
+static struct plan plan_of(uint32_t parts)
 {
 	size_t n_cpus = (size_t)max_u64(1, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
 	struct plan plan = {.bytes = {0}};
 
-	if (a->deep) {
+	if (parts & AT_SAMPLE_DEEP) {
 		plan.bytes[DEEP_RING] = deep_ring_bytes(n_cpus);
 		plan.bytes[DEEP_TABLE] = sizeof(struct deep_table);
 	}
-	if (a->python) {
+	if (parts & AT_SAMPLE_PYTHON) {
 		plan.bytes[PYTHON_RING] = python_stacks_ring_bytes(n_cpus);
 		plan.bytes[PYTHON_TABLE] = sizeof(struct python_table);
 	}
@@ -730,8 +736,8 @@ static int map_all(struct at_sample *a, const struct plan *plan)
 
 static int make_now(struct at_sample *a, char *why, size_t why_size)
 {
-	struct plan plan = plan_of(a);
-	struct made made;
+	struct plan plan = plan_of(all_parts(a));
+	struct made made = {.maps = NONE, .program = -1};
 	int r = make(&plan, &made, why, why_size);
 
 	if (r < 0) {
@@ -817,7 +823,7 @@ struct at_sample *at_sample_free(struct at_sample *a)
 
 static int ask(struct at_sample *a, uint32_t step)
 {
-	struct request request = {.step = step, .plan = plan_of(a)};
+	struct request request = {.step = step, .plan = plan_of(a->asked)};
 
 	a->step = step;
 	return trace(helper_ask(a->helper, &request, sizeof(request),
@@ -831,10 +837,12 @@ static int refused(struct at_sample *a, const char *why)
 	return AT_SAMPLE_REFUSED;
 }
 
-int at_sample_want(struct at_sample *a)
+int at_sample_want(struct at_sample *a, uint32_t parts)
 {
-	if (!a->helper || a->step)
+	a->wanted |= parts & AT_SAMPLE_PYTHON ? all_parts(a) : parts & all_parts(a);
+	if (!a->helper || a->step || a->wanted == a->asked)
 		return -1;
+	a->asked = a->wanted;
 	if (ask(a, STEP_LOAD) < 0) {
 		(void)refused(a, "pw-bpf has ended");
 		return -1;
@@ -862,11 +870,36 @@ static int take_answer(struct at_sample *a, int map, struct answer *answer)
 	return answer->result < 0 ? answer->result : 0;
 }
 
+/* The program has begun. */
+static int begun(struct at_sample *a)
+{
+	a->step = 0;
+	if (a->asked == all_parts(a))
+		a->helper = helper_free(a->helper);
+	log_verbose("the BPF program runs at samples");
+	return 0;
+}
+
+/* The first step from @step on that is needed: maps of an earlier program are here. */
+static uint32_t step_from(const struct at_sample *a, uint32_t step, const struct plan *plan)
+{
+	for (; step < STEP_BEGIN; step++) {
+		uint32_t map = step - STEP_GIVE;
+		bool of_python = map == PYTHON_RING || map == PYTHON_TABLE;
+
+		if (plan->bytes[map] &&
+		    !(of_python ? a->python->records.ring : a->deep->records.ring))
+			break;
+	}
+	return step;
+}
+
 int at_sample_answer(struct at_sample *a)
 {
 	int map = a->step >= STEP_GIVE && a->step < STEP_BEGIN ? (int)a->step - STEP_GIVE : -1;
-	struct plan plan = plan_of(a);
+	struct plan plan = plan_of(a->asked);
 	struct answer answer;
+	uint32_t next;
 	int r;
 
 	if (!a->helper)
@@ -876,13 +909,11 @@ int at_sample_answer(struct at_sample *a)
 		return AT_SAMPLE_WAITS;
 	if (r < 0)
 		return refused(a, answer.why);
-	if (a->step == STEP_BEGIN) {
-		a->helper = helper_free(a->helper);
-		log_verbose("the BPF program runs at samples");
-		return 0;
-	}
-	r = a->step + 1 == STEP_BEGIN ? map_all(a, &plan) : 0;
+	if (a->step == STEP_BEGIN)
+		return begun(a);
+	next = step_from(a, a->step + 1, &plan);
+	r = next == STEP_BEGIN ? map_all(a, &plan) : 0;
 	if (r >= 0)
-		r = ask(a, a->step + 1);
+		r = ask(a, next);
 	return r < 0 ? refused(a, strerror(-r)) : AT_SAMPLE_WAITS;
 }

@@ -5,7 +5,8 @@
  * fallback.
  *
  * Loading takes 10 to 80 ms of CPU time, and most commands need no program.  `later`: it is loaded by a helper process, once
- * at_sample_want() was called.
+ * at_sample_want() was called.  The part for deep stacks alone is loaded in a third of the time, and a program with all parts
+ * takes its place where interpreters are found.
  *
  *   events ─► jump ─ tail call ─► place 0 of an array ◄─ the program     inherited events of children have the jump, too:
  *                                    ▲                                    they could not be given a program later
@@ -29,8 +30,9 @@ struct at_sample {
 	/* private */
 	int array_fd;		  /* `later`: of the jump; else -1 */
 	int maps[AT_SAMPLE_MAPS]; /* received, not mapped yet; -1: none */
-	struct helper *helper;	  /* until the program runs */
-	uint32_t step;		  /* of the requests to it; 0: not asked */
+	struct helper *helper;	  /* until all parts were asked for */
+	uint32_t step;		  /* of the requests to it; 0: none is under way */
+	uint32_t wanted, asked;	  /* AT_SAMPLE_DEEP, AT_SAMPLE_PYTHON */
 };
 
 struct at_sample_options {
@@ -47,11 +49,14 @@ int at_sample_new(const struct at_sample_options *options, struct at_sample **re
 void at_sample_set_clock(struct at_sample *sample, int clock);
 struct at_sample *at_sample_free(struct at_sample *sample);
 
-/* `later`: the program is needed.  Returns a descriptor that is readable when at_sample_answer() has work to do; -1: none, the
- * program runs, was refused, or is being loaded. */
-int at_sample_want(struct at_sample *sample);
+/* `later`: these parts are needed, too (0: those that were wanted while others were loaded).  The part for interpreters comes with
+ * that for deep stacks, which their C code may need.  Returns a descriptor that is readable when at_sample_answer() has work to
+ * do; -1: none, the parts run, were refused, or a program is being loaded. */
+enum { AT_SAMPLE_DEEP = 1, AT_SAMPLE_PYTHON = 2 };
+int at_sample_want(struct at_sample *sample, uint32_t parts);
 enum { AT_SAMPLE_WAITS = 1, AT_SAMPLE_REFUSED };
-/* 0: the program runs, deep_fd() can be polled.  Any other result but AT_SAMPLE_WAITS: there is none, which was logged. */
+/* 0: the program runs, deep_fd() and python_stacks_fd() of its parts can be polled.  Any other result but AT_SAMPLE_WAITS: there
+ * is no new one, which was logged. */
 int at_sample_answer(struct at_sample *sample);
 
 /* ---- user stacks beyond the kernel's copy of 65,528 bytes, copied at the moment of the sample ----

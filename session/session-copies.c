@@ -41,7 +41,11 @@ static int names_ready(struct loop_source *source, uint32_t events)
 /* Once per wake-up that the program asked for: records stay in the ring meanwhile. */
 static int join(struct session *s, int fd, int (*ready)(struct loop_source *, uint32_t))
 {
-	return fd < 0 ? 0
+	bool joined = fd < 0;
+
+	for (size_t i = 0; i < s->n_rings; i++)
+		joined |= s->rings[i].source.fd == fd;
+	return joined ? 0
 		      : trace(loop_add(s->loop, &s->rings[s->n_rings++].source, fd,
 				       EPOLLIN | EPOLLET, ready));
 }
@@ -70,15 +74,18 @@ static int program_ready(struct loop_source *source, uint32_t events)
 		return trace(loop_add(s->loop, source, fd, EPOLLIN, program_ready));
 	if (r != 0)
 		return 0;
-	if (s->early_ticks > SESSION_EARLY_TICKS)
+	if (s->early_ticks > SESSION_EARLY_TICKS && session_python(s) &&
+	    python_stacks_run(session_python(s)))
 		s->early_ticks = SESSION_EARLY_TICKS;
-	return session_deep_join(s);
+	r = session_deep_join(s);
+	session_want_program(s, 0);
+	return r;
 }
 
-void session_want_program(struct session *s)
+void session_want_program(struct session *s, uint32_t parts)
 {
 	int fd = s->options.at_sample && s->state == SESSION_RUNNING
-			 ? at_sample_want(s->options.at_sample)
+			 ? at_sample_want(s->options.at_sample, parts)
 			 : -1;
 
 	if (fd >= 0)
@@ -294,7 +301,7 @@ static void learn_stg(struct session *s, const struct outcome *o)
 	if (!process || process->has_stg)
 		return;
 	copied_entry_add_stg(session_python(s), process);
-	session_want_program(s);
+	session_want_program(s, AT_SAMPLE_PYTHON);
 }
 
 /* How much of its stack the thread of a sample needs. */
@@ -309,7 +316,7 @@ static int learn(struct session *s, const struct outcome *o)
 	learn_stg(s, o);
 	/* The next one may need more than any copy holds. */
 	if (o->info.full_copy && (beyond || o->stack_used > ADAPT_MAX / 2))
-		session_want_program(s);
+		session_want_program(s, AT_SAMPLE_DEEP);
 	if (session_deep(s) && o->info.full_copy && !o->skipped && o->info.space)
 		deep_learn(session_deep(s), o->info.tid, o->stack_used, o->info.full_copy,
 			   o->result == UW_WHOLE || o->reason == UW_TOO_DEEP);
@@ -339,7 +346,7 @@ void session_script_answer(struct session *s, const struct load_answer *a)
 	/* No program copies V8's objects. */
 	if (session_python(s) && uw_module_language(a->request.module) != UW_LANGUAGE_JS) {
 		copied_entry_add(session_python(s), a->request.pid, a->request.module);
-		session_want_program(s);
+		session_want_program(s, AT_SAMPLE_PYTHON);
 		if (python_stacks_run(session_python(s)))
 			return;
 	}

@@ -233,8 +233,8 @@ struct python_stacks *session_python(const struct session *s);
 int session_deep_join(struct session *s);
 /* The layout of a process's Python is known: its frames are copied from now on. */
 void session_script_answer(struct session *s, const struct load_answer *a);
-/* A stack or an interpreter needs the program at samples: loads one that is to be loaded later. */
-void session_want_program(struct session *s);
+/* A stack or an interpreter needs @parts of the program at samples, as at_sample_want(): loads one that is to be loaded later. */
+void session_want_program(struct session *s, uint32_t parts);
 /* No size of stack copies was requested, and it may change while the session runs. */
 bool session_may_choose_copies(const struct session_options *options);
 /* adapt_save() on all CPUs. */

@@ -434,7 +434,7 @@ static bool work_once(struct session *s)
 		(void)reader_control(s->reader, ENTRY_DRAIN, NULL); /* else the deadline ends it */
 	}
 	if (process_table_interpreters(s->processes))
-		session_want_program(s);
+		session_want_program(s, AT_SAMPLE_PYTHON);
 	if (send_flushes(s, !more) < 0)
 		fail_session(s, -ENOMEM, "a flush");
 	r = session_take_outcomes(s, &outcomes);

@@ -273,25 +273,74 @@ static size_t check_records(struct deep *d, uint32_t tid, const uint8_t *pattern
 	return n;
 }
 
-/* The program is loaded by the helper process, and runs in place of the jump. */
-static void load_it(struct at_sample *at)
+static void await_program(struct at_sample *at, int fd)
 {
-	struct pollfd pfd = {.events = POLLIN};
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
 	int r = AT_SAMPLE_WAITS;
 
-	assert_int_equal(deep_fd(at->deep), -1);
-	assert_false(python_stacks_run(at->python));
-	pfd.fd = at_sample_want(at);
-	assert_true(pfd.fd >= 0);
-	assert_int_equal(at_sample_want(at), -1); /* once */
+	assert_true(fd >= 0);
 	while (r == AT_SAMPLE_WAITS) {
 		assert_int_equal(poll(&pfd, 1, 10000), 1);
 		r = at_sample_answer(at);
 	}
 	assert_int_equal(r, 0);
+}
+
+/* The part for stacks is loaded by the helper process, and runs in place of the jump. */
+static void load_it(struct at_sample *at)
+{
+	int fd;
+
+	assert_int_equal(deep_fd(at->deep), -1);
+	assert_int_equal(at_sample_want(at, 0), -1);
+	fd = at_sample_want(at, AT_SAMPLE_DEEP);
+	assert_int_equal(at_sample_want(at, AT_SAMPLE_DEEP), -1); /* once */
+	await_program(at, fd);
 	assert_true(deep_fd(at->deep) >= 0);
+	assert_false(python_stacks_run(at->python));
+	assert_int_equal(at_sample_want(at, AT_SAMPLE_DEEP), -1);
+}
+
+/* All parts take its place: the copies go on in the same ring. */
+static void load_all(struct at_sample *at)
+{
+	const struct bpf_ring *ring = at->deep->records.ring;
+	int fd = at_sample_want(at, AT_SAMPLE_PYTHON);
+
+	assert_int_equal(at_sample_want(at, AT_SAMPLE_DEEP), -1);
+	await_program(at, fd);
+	assert_ptr_equal(at->deep->records.ring, ring);
 	assert_true(python_stacks_run(at->python));
-	assert_int_equal(at_sample_want(at), -1);
+	assert_int_equal(at_sample_want(at, AT_SAMPLE_DEEP | AT_SAMPLE_PYTHON), -1);
+}
+
+/* Python is wanted while the part for stacks is being loaded. */
+static void test_wanted_meanwhile(void **state)
+{
+	struct at_sample *at = program_new(true);
+	int fd;
+
+	(void)state;
+	if (!at)
+		skip();
+	fd = at_sample_want(at, AT_SAMPLE_DEEP);
+	assert_int_equal(at_sample_want(at, AT_SAMPLE_PYTHON), -1);
+	await_program(at, fd);
+	assert_false(python_stacks_run(at->python));
+	await_program(at, at_sample_want(at, 0));
+	assert_true(python_stacks_run(at->python));
+	(void)at_sample_free(at);
+}
+
+static size_t await_records(struct at_sample *at, const uint8_t *pattern, bool of_kernel)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < 200 && !n; i++) {
+		spin(of_kernel);
+		n = check_records(at->deep, (uint32_t)syscall(SYS_gettid), pattern);
+	}
+	return n;
 }
 
 static void check_program(bool of_kernel, bool later)
@@ -315,13 +364,15 @@ static void check_program(bool of_kernel, bool later)
 	}
 	if (later)
 		load_it(at);
-	for (int i = 0; i < 200 && !parent; i++) {
-		spin(of_kernel);
-		parent = check_records(at->deep, (uint32_t)syscall(SYS_gettid), pattern);
-	}
+	parent = await_records(at, pattern, of_kernel);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 	of_child = check_records(at->deep, (uint32_t)child, pattern);
+	if (later) {
+		load_all(at);
+		drop(&at->deep->records, at->deep->records.n_waiting);
+		assert_true(await_records(at, pattern, of_kernel) > 0);
+	}
 	(void)fd_close(event);
 	(void)at_sample_free(at);
 	assert_true(parent > 0);
@@ -351,10 +402,15 @@ static void test_program_in_kernel(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_join),	      cmocka_unit_test(test_others),
-		cmocka_unit_test(test_damaged),	      cmocka_unit_test(test_classes),
-		cmocka_unit_test(test_outgrown),      cmocka_unit_test(test_program),
-		cmocka_unit_test(test_program_later), cmocka_unit_test(test_program_in_kernel),
+		cmocka_unit_test(test_join),
+		cmocka_unit_test(test_others),
+		cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_classes),
+		cmocka_unit_test(test_outgrown),
+		cmocka_unit_test(test_program),
+		cmocka_unit_test(test_program_later),
+		cmocka_unit_test(test_program_in_kernel),
+		cmocka_unit_test(test_wanted_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
