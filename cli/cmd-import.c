@@ -62,12 +62,13 @@ static const struct options options = {
 		    "file is found by its path and trusted by build id or inode: no names rather "
 		    "than wrong ones. Damaged recordings are imported as far as possible, and a "
 		    "note reports the rest."},
-	.examples = "# perf.data.pftrace, a trace with names\n"
-		    "perf record --call-graph dwarf -- ./work\n"
-		    "perfwind import perf.data\n"
-		    "perfwind report perf.data.pftrace\n\n"
-		    "# through a pipe\n"
-		    "perf record -g -o - -- ./work | perfwind import -o work.pftrace -",
+	.examples =
+		"# perf.data.pftrace, a trace with names\n"
+		"perf record --call-graph dwarf -- ./work\n"
+		"perfwind import perf.data\n"
+		"perfwind report perf.data.pftrace\n\n"
+		"# through a pipe\n"
+		"perf record --call-graph dwarf -o - -- ./work | perfwind import -o work.pftrace -",
 	.max_arguments = 1,
 };
 

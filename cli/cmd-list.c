@@ -16,7 +16,7 @@ struct list_command {
 struct list {
 	const char *text; /* NULL: all */
 	bool names;	  /* alone */
-	size_t n;
+	size_t n, n_hardware;
 };
 
 #define AT(member) .offset = offsetof(struct list_command, member)
@@ -58,6 +58,7 @@ static void print_event(void *arg, enum perf_kind kind, const char *name)
 	if (list->text && !strcasestr(name, list->text) && !strcasestr(kinds[kind], list->text))
 		return;
 	list->n++;
+	list->n_hardware += kind == PERF_KIND_HARDWARE || kind == PERF_KIND_CACHE;
 	if (list->names)
 		printf("%s\n", name);
 	else
@@ -132,15 +133,15 @@ static int list_run(int argc, char **argv)
 	r = perf_spec_list(&env, print_event, &list);
 	if (!list.names)
 		print_fields(&env, list.text);
-	if (!list.names && perf_spec_cycles() == -ENOENT)
+	if (!list.names && list.n_hardware && perf_spec_cycles() == -ENOENT)
 		log_info("list: this machine has no hardware counters (a virtual machine?): events "
-			 "of "
-			 "kind hardware cannot be opened");
+			 "of kind hardware cannot be opened");
 	if (r < 0)
 		note_tracefs(r);
 	if (list.n)
 		return 0;
-	log_error("list: no event has '%.64s' in its name", list.text ? list.text : "");
+	log_error("list: no %sevent has '%.64s' in its name", r < 0 ? "other " : "",
+		  list.text ? list.text : "");
 	return 1;
 }
 

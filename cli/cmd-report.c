@@ -13,6 +13,7 @@
 #include "profile/profile-export.h"
 
 enum { ROWS = 40, CALLS = 400 };
+#define LEAST_OF_TREE 0.5 /* percent */
 
 struct report_command {
 	enum report_by by;
@@ -83,7 +84,8 @@ static const struct option_def defs[] = {
 	TEXT("event", 'e', "EVENT", event, EVENT_OPTION_HELP),
 	OPTION_FILTERS(struct report_command, only),
 	NUMBER("min-percent", 'm', OPTION_DOUBLE, "P", min_percent, 100,
-	       "leave out branches of the tree below P percent of all (default: 0.5)"),
+	       "leave out branches of the tree (default: 0.5) and rows of a table (default: 0) "
+	       "below P percent of all"),
 	FLAG("json", 0, json, "one JSON object on standard output"),
 	FLAG("csv", 0, csv, "comma-separated rows on standard output"),
 	FLAG("no-colour", 0, no_colour, "plain text, also on a terminal"),
@@ -242,7 +244,9 @@ static struct report_options options_of(const struct report_command *command)
 			 : data			      ? 0
 			 : tree			      ? CALLS
 						      : ROWS,
-		.min_percent = command->min_percent,
+		.min_percent = command->min_percent >= 0 ? command->min_percent
+			       : tree			 ? LEAST_OF_TREE
+							 : 0,
 		.only = command->only,
 		.width = terminal_columns(),
 		.colour = !command->no_colour && terminal_colour(),
@@ -261,7 +265,7 @@ static int add_names(const char *path)
 
 static int report_run(int argc, char **argv)
 {
-	struct report_command command = {.limit = UINT32_MAX, .min_percent = 0.5};
+	struct report_command command = {.limit = UINT32_MAX, .min_percent = -1};
 	_cleanup_(profile_deinit) struct profile profile = {0};
 	struct report_options how;
 	struct trace_input input = {0};

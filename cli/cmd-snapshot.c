@@ -105,17 +105,18 @@ static const struct options options = {
 	.defs = defs,
 	.examples =
 		"# the last half minute before a spike\n"
-		"perfwind record -a -F 49 --flight-recorder 64M &\n"
-		"perfwind snapshot --last 30s -o spike.pftrace\n"
-		"perfwind report spike.pftrace\n\n"
+		"sudo perfwind record -a -F 49 --flight-recorder 64M &\n"
+		"sudo perfwind snapshot --last 30s -o spike.pftrace\n"
+		"sudo perfwind report spike.pftrace\n\n"
 		"# sample nothing until it matters, then for 10 seconds\n"
-		"perfwind record -a --flight-recorder 64M --armed &\n"
-		"perfwind snapshot --arm 10s -o now.pftrace\n\n"
+		"sudo perfwind record -a --flight-recorder 64M --armed &\n"
+		"sudo perfwind snapshot --arm 10s -o now.pftrace\n\n"
 		"# of the daemon's flight recorder (recorder-size = 64M in /etc/perfwind.conf)\n"
 		"sudo perfwind snapshot --daemon --last 5min -o before.pftrace\n\n"
 		"# also as text and as records (docs/snapshot-format.md)\n"
-		"perfwind snapshot --str --bin -o spike.pftrace\n\n"
-		"# hand the file to a program\n"
+		"sudo perfwind snapshot --str --bin -o spike.pftrace\n\n"
+		"# of your own recorder (record -p PID --flight-recorder 64M): hand the file to a "
+		"program\n"
 		"perfwind snapshot --exec /usr/local/bin/upload-trace",
 	.max_arguments = 0,
 };
@@ -506,6 +507,14 @@ static int ask_daemon(const char *socket, uint64_t last_ns, struct sink *file,
 	a->result = ret;
 	a->received = a->packets = -1;
 	r = ask_connect(socket, &fd);
+	if (r < 0) {
+		(void)snprintf(ret->why, sizeof(ret->why),
+			       "no daemon answers: %s (perfwind doctor shows how to start one; its "
+			       "recorder needs recorder-size = 64M in /etc/perfwind.conf)",
+			       strerror(-r));
+		free(a);
+		return trace(r);
+	}
 	control_stream_init(&a->stream, fd, CONTROL_REPLY_MAX);
 	if (r >= 0)
 		r = control_queue(&a->stream, CONTROL_SNAPSHOT, &last_ns, sizeof(last_ns));

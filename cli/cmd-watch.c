@@ -96,10 +96,10 @@ static const struct options options = {
 	.examples =
 		"# a service that sometimes spins\n"
 		"printf '[rule spin]\\nwhen = process-cpu\\nprocess = myserver\\nabove = 80\\n' "
-		">rules\n"
-		"sudo perfwind watch -c rules\n\n"
+		"| sudo tee /etc/perfwind.rules\n"
+		"sudo perfwind watch -c /etc/perfwind.rules\n\n"
 		"# are the rules right?\n"
-		"perfwind watch --check -c rules",
+		"sudo perfwind watch --check -c /etc/perfwind.rules",
 };
 
 /* ---- processes that watch starts ---- */
@@ -200,9 +200,12 @@ static void check_recorder(struct watcher *w, uint64_t now)
 	if (w->recorder > 0 && waitpid(w->recorder, &status, WNOHANG) == w->recorder) {
 		w->recorder = 0;
 		log_error("the flight recorder ended (status %d); it starts again in %d s: "
-			  "perfwind record %s",
+			  "perfwind record %s%s",
 			  WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
-			  RESTART_S, w->rules.record);
+			  RESTART_S, w->rules.record,
+			  geteuid() ? " (hint: record = -p PID -F 49 below [watch]: your own "
+				      "processes)"
+				    : "");
 	}
 	if (w->recorder <= 0 && now - w->recorder_at >= RESTART_S * NSEC_PER_SEC)
 		start_recorder(w);

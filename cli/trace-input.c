@@ -232,6 +232,8 @@ const char *trace_input_hint(const char *path, int r, bool imports)
 {
 	if (!imports && strcmp(path, "-") && is_perf_data(path))
 		return " (hint: `perfwind import` makes a trace of it)";
+	if (r == -EACCES)
+		return " (a recording of root belongs to root; hint: use sudo here, too)";
 	if (r != -ENOENT || strcmp(path, DEFAULT_TRACE) != 0)
 		return "";
 	return imports && is_perf_data("perf.data") ? " (perf.data is there: give its name)"

@@ -685,8 +685,8 @@ static void print_scale(const struct diff *d, const struct diff_options *o, stru
 		break;
 	case DIFF_SHARE:
 		buffer_printf(out, "B is scaled by %.3f: shares of the whole%s\n", d->scale,
-			      d->fell_back ? ", which have not changed (too few rows for a median; "
-					     "as recorded: --normalise total)"
+			      d->fell_back ? " are compared, as too few rows have samples for a "
+					     "median (as recorded: --normalise total)"
 					   : "");
 		break;
 	case DIFF_SAMPLES:

@@ -54,7 +54,7 @@ struct report_options {
 	uint32_t max_depth; /* of a tree; 0: all */
 	bool no_summary;    /* the table or tree alone */
 	uint32_t limit;	    /* rows; 0: all */
-	double min_percent; /* tree: branches below are left out */
+	double min_percent; /* branches of a tree and rows of a table below are left out */
 	struct profile_filter only;
 	int width; /* columns of the terminal; 0: no limit */
 	bool colour;

@@ -207,6 +207,11 @@ static void print_numbers(struct report *report, uint64_t weight, uint64_t count
 }
 
 /* The widest of the names shown, in columns. */
+static uint64_t least_weight(const struct fold *f, const struct report_options *o)
+{
+	return (uint64_t)((double)f->weight * o->min_percent / 100);
+}
+
 static struct names longest_names(const struct fold *f, const struct rows *rows, size_t n)
 {
 	struct names names = {.pad = strlen("function"), .module = strlen("module")};
@@ -370,6 +375,7 @@ static int print_table(struct report *report)
 
 	if (r < 0)
 		return trace(r);
+	rows_leave_out(&rows, least_weight(&report->fold, o));
 	rows_sort(&rows, &report->fold, o->by, o->sort);
 	match_rows(report, &rows);
 	first = place_cursor(report, &rows);
@@ -657,7 +663,7 @@ static int report_tree(struct report *report)
 	char head[96];
 	int r, n;
 
-	w.least = (uint64_t)((double)report->fold.weight * report->options->min_percent / 100);
+	w.least = least_weight(&report->fold, report->options);
 	r = tree_init(&w.tree, &report->fold, report->options, w.least);
 	if (r < 0)
 		return trace(r);
@@ -840,6 +846,7 @@ static int write_table(struct data *d)
 
 	if (r < 0)
 		return trace(r);
+	rows_leave_out(&rows, least_weight(d->fold, d->options));
 	rows_sort(&rows, d->fold, by, d->options->sort);
 	n = d->options->limit ? min_u64(rows.n, d->options->limit) : rows.n;
 	csv_head(d, heads[by]);
@@ -876,7 +883,7 @@ static void node_fields(struct data *d, const struct calltree_node *n, uint32_t 
 static int write_tree(struct data *d)
 {
 	const struct report_options *o = d->options;
-	uint64_t least = (uint64_t)((double)d->fold->weight * o->min_percent / 100);
+	uint64_t least = least_weight(d->fold, o);
 	struct calltree tree;
 	uint32_t depth = 0, at;
 	int r;

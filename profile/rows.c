@@ -244,6 +244,16 @@ static int compare_rows(const void *a, const void *b, void *arg)
 	return 0;
 }
 
+void rows_leave_out(struct rows *rows, uint64_t least)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < rows->n; i++)
+		if (max_u64(rows->list[i].weight, rows->list[i].self_weight) >= least)
+			rows->list[kept++] = rows->list[i];
+	rows->n = kept;
+}
+
 void rows_sort(struct rows *rows, const struct fold *fold, enum report_by by, enum report_sort sort)
 {
 	struct order order = {fold, by, sort};

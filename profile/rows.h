@@ -26,6 +26,8 @@ struct rows {
 /* -ENOMEM, -E2BIG. */
 int rows_fill(struct rows *rows, struct fold *fold, enum report_by by);
 void rows_deinit(struct rows *rows);
+/* Leaves out rows with less than @least in all. */
+void rows_leave_out(struct rows *rows, uint64_t least);
 /* Largest first; of equal rows the other figures decide, and at last what was met first. */
 void rows_sort(struct rows *rows, const struct fold *fold, enum report_by by,
 	       enum report_sort sort);

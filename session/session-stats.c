@@ -70,13 +70,22 @@ void session_note(struct session *s, const char *format, ...)
 	session_limit(s, NULL, line);
 }
 
+/* Where a process is protected from root, too, or from a daemon that gave up its privileges. */
+static const char *memory_hint(void)
+{
+	return geteuid() ? "run perfwind as root; of a daemon: direct = yes"
+			 : "perfwind doctor; of a daemon: direct = yes";
+}
+
 /* Reports why the symbols of a perf map are missing, once a session: every process may have one. */
 static void note_jit(struct session *s, const struct load_answer *a)
 {
 	if (a->error == -EXDEV)
 		session_note(
-			s, "symbols of JIT code in a container are missing: no permission to read "
-			   "its perf map (hint: direct = yes, or run perfwind as root)");
+			s,
+			"symbols of JIT code in a container are missing: no permission to read "
+			"its perf map (hint: %s)",
+			memory_hint());
 	if (a->error != -EACCES || s->jit_noted)
 		return;
 	s->jit_noted = true;
@@ -119,17 +128,17 @@ static void note_unread_script(struct session *s, const struct load_answer *a, b
 	else
 		session_note(s,
 			     "%s of process %u cannot be read (%s): stacks show the interpreter's "
-			     "own functions (hint: run perfwind as root)",
-			     name, a->request.pid, strerror(-a->vm_error));
+			     "own functions (hint: %s)",
+			     name, a->request.pid, strerror(-a->vm_error), memory_hint());
 }
 
-/* Reports once that Java is unwound as other JIT code, and why. */
+/* Reports once that Java is unwound as other JIT code, and why.  -ESRCH: the process is over; another may be read. */
 static void note_vm(struct session *s, const struct load_answer *a)
 {
 	bool unknown = a->vm_error == -ENOTSUP || a->vm_error == -ENOEXEC ||
 		       a->vm_error == -EPROTONOSUPPORT;
 
-	if (!a->vm_error || s->vm_noted)
+	if (!a->vm_error || a->vm_error == -ESRCH || s->vm_noted)
 		return;
 	if (uw_module_language(a->request.module)) {
 		note_unread_script(s, a, unknown);
@@ -138,9 +147,9 @@ static void note_vm(struct session *s, const struct load_answer *a)
 	s->vm_noted = true;
 	session_note(s,
 		     "the Java VM of process %u cannot be read (%s): Java code is unwound by frame "
-		     "pointers and has no names (hint: java -XX:+PreserveFramePointer%s)",
+		     "pointers and has no names (hint: java -XX:+PreserveFramePointer%s%s)",
 		     a->request.pid, unknown ? "unknown layout" : strerror(-a->vm_error),
-		     unknown ? "" : "; run perfwind as root");
+		     unknown ? "" : "; ", unknown ? "" : memory_hint());
 }
 
 /* CPython before 3.12 takes -X perf and ignores it. */

@@ -216,6 +216,7 @@ static void test_no_file(void **state)
 	assert_int_equal(r, -ENOENT);
 	assert_string_equal(printed, "perfwind: /nonexistent/x: No such file or directory\n");
 	free(printed);
+	assert_non_null(strstr(trace_input_hint("x.pftrace", -EACCES, true), "sudo"));
 }
 
 /* A file that begins as perf.data does is imported; this one ends there. */

@@ -361,8 +361,8 @@ static void text(void **state)
 	assert_written(&d, &(struct diff_options){0},
 		       "A  a.pftrace: 200 samples, 200.0 ms, 2.0 s\n"
 		       "B  b.?pftrace: 200 samples, 200.0 ms, 2.0 s (+0.0 %)\n"
-		       "B is scaled by 1.000: shares of the whole, which have not changed (too few "
-		       "rows for a median; as recorded: --normalise total)\n"
+		       "B is scaled by 1.000: shares of the whole are compared, as too few rows "
+		       "have samples for a median (as recorded: --normalise total)\n"
 		       "no significant change\n\n"
 		       "... and 2 more without a significant change (--all shows them)\n");
 	diff_deinit(&d);

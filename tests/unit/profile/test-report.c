@@ -344,6 +344,14 @@ static void order(void **state)
 		"   0.00         0       0   87.14     61 ns       7  main            app\n"
 		"  44.29     31 ns       4   44.29     31 ns       4  tiny (inlined)  app\n"
 		"... and 6 more (--limit 0 shows all)\n");
+	/* Rows that are light in all are left out, whatever the order. */
+	assert_report(&p, &(struct report_options){.sort = REPORT_SORT_TOTAL, .min_percent = 50},
+		      " self %      time samples total %      time samples  function  module\n"
+		      "   0.00         0       0   87.14     61 ns       7  _start    app\n"
+		      "   0.00         0       0   87.14     61 ns       7  main      app\n");
+	assert_report(&p, &(struct report_options){.by = REPORT_PROCESS, .min_percent = 10},
+		      "      %      time samples        pid  process\n"
+		      "  95.71     67 ns       7        100  app\n");
 	assert_report(&p, &(struct report_options){.sort = REPORT_SORT_NAME, .limit = 2},
 		      " self %      time samples total %      time samples  function   module\n"
 		      "   0.00         0       0   10.00      7 ns       1  [cut]\n"

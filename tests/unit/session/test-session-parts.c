@@ -63,6 +63,28 @@ static void test_notes(void **state)
 	free(s);
 }
 
+/* A process that ended before it was read is no failure; of the others the first is reported. */
+static void test_unread_vm(void **state)
+{
+	struct session *s = calloc(1, sizeof(*s));
+	struct load_answer a = {.request = {.kind = LOAD_UNWIND, .pid = 7}, .vm_error = -ESRCH};
+
+	(void)state;
+	assert_non_null(s);
+	assert_int_equal(uw_module_new(UW_MODULE_JIT, "", NULL, &a.request.module), 0);
+	session_note_answer(s, &a);
+	assert_int_equal(s->n_notes, 0);
+	a.vm_error = -EACCES;
+	session_note_answer(s, &a);
+	session_note_answer(s, &a);
+	assert_int_equal(s->n_notes, 1);
+	assert_non_null(strstr(s->notes[0], "Permission denied"));
+	assert_non_null(strstr(s->notes[0], "direct = yes"));
+	free(s->notes[0]);
+	free(s);
+	assert_null(uw_module_unref(a.request.module));
+}
+
 static void burn(uint64_t ns)
 {
 	uint64_t until = clock_ns(CLOCK_THREAD_CPUTIME_ID) + ns;
@@ -231,9 +253,10 @@ static void test_calm(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_choices),	 cmocka_unit_test(test_notes),
-		cmocka_unit_test(test_own_time), cmocka_unit_test(test_used_time),
-		cmocka_unit_test(test_sleep),	 cmocka_unit_test(test_calm),
+		cmocka_unit_test(test_choices),	  cmocka_unit_test(test_notes),
+		cmocka_unit_test(test_unread_vm), cmocka_unit_test(test_own_time),
+		cmocka_unit_test(test_used_time), cmocka_unit_test(test_sleep),
+		cmocka_unit_test(test_calm),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
