@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "cli/annotate.h"
-#include "cli/json.h"
 #include "proc/open-file.h"
 #include "profile/fold.h"
 #include "profile/profile-text.h"
@@ -101,7 +100,6 @@ static void sources_deinit(struct sources *s)
 /* Foreign text, of at most @len bytes, safe on a terminal; tabs as blanks. */
 static void print_clean(struct printer *p, const char *text, size_t len)
 {
-	struct buffer b = {0};
 	char copy[256];
 	size_t n = 0;
 
@@ -114,9 +112,7 @@ static void print_clean(struct printer *p, const char *text, size_t len)
 			copy[n++] = text[i];
 	}
 	copy[n] = 0;
-	text_clean(&b, copy);
-	(void)fwrite(b.data, 1, b.len, p->out);
-	buffer_deinit(&b);
+	text_print(p->out, copy);
 }
 
 static const char *text_of(const struct annotation *a, uint32_t id)
@@ -236,11 +232,7 @@ static void print_part(struct printer *p, const struct annotate_part *part)
 
 static void json_place(struct printer *p, uint32_t file, uint32_t line)
 {
-	fprintf(p->out, "\"file\": ");
-	if (file)
-		json_string(p->out, text_of(p->a, file));
-	else
-		fprintf(p->out, "null");
+	text_json_print(p->out, "\"file\": ", file ? text_of(p->a, file) : NULL);
 	fprintf(p->out, ", \"line\": %" PRIu32, line);
 }
 
@@ -252,16 +244,14 @@ static void json_figures(struct printer *p, uint64_t weight, uint64_t count)
 
 static void json_part(struct printer *p, const struct annotate_part *part)
 {
-	fprintf(p->out, "{\"function\": ");
-	json_string(p->out, text_of(p->a, part->name));
+	text_json_print(p->out, "{\"function\": ", text_of(p->a, part->name));
 	json_figures(p, part->weight, part->count);
 	fprintf(p->out, ", \"instructions\": [");
 	for (size_t i = 0; i < part->n; i++) {
 		const struct annotate_instruction *insn = &part->instructions[i];
 
-		fprintf(p->out, "%s\n{\"address\": %" PRIu64 ", \"text\": ", i ? "," : "",
-			insn->address);
-		json_string(p->out, text_of(p->a, insn->text));
+		fprintf(p->out, "%s\n{\"address\": %" PRIu64, i ? "," : "", insn->address);
+		text_json_print(p->out, ", \"text\": ", text_of(p->a, insn->text));
 		fprintf(p->out, ", ");
 		json_place(p, insn->file, insn->line);
 		json_figures(p, insn->weight, insn->count);
@@ -274,19 +264,11 @@ static void print_json(struct printer *p)
 {
 	const struct annotation *a = p->a;
 
-	fprintf(p->out, "{\"function\": ");
-	json_string(p->out, text_of(a, a->function));
-	fprintf(p->out, ", \"module\": ");
-	json_string(p->out, text_of(a, a->module));
-	fprintf(p->out, ", \"event\": ");
-	json_string(p->out, p->form->event);
-	fprintf(p->out,
-		", \"weight\": %" PRIu64 ", \"samples\": %" PRIu64 ", \"note\": ", a->weight,
-		a->count);
-	if (a->note)
-		json_string(p->out, a->note);
-	else
-		fprintf(p->out, "null");
+	text_json_print(p->out, "{\"function\": ", text_of(a, a->function));
+	text_json_print(p->out, ", \"module\": ", text_of(a, a->module));
+	text_json_print(p->out, ", \"event\": ", p->form->event);
+	fprintf(p->out, ", \"weight\": %" PRIu64 ", \"samples\": %" PRIu64, a->weight, a->count);
+	text_json_print(p->out, ", \"note\": ", a->note);
 	fprintf(p->out, ",\n\"lines\": [");
 	for (size_t i = 0; i < a->n_lines; i++) {
 		fprintf(p->out, "%s\n{", i ? "," : "");

@@ -75,7 +75,7 @@ static const struct option_def defs[] = {
 	FLAG("all", 'a', how.all, "rows without a significant change too"),
 	NUMBER("limit", 'n', OPTION_U32, "N", how.limit, 0, "at most N rows, 0: all (default: 40)"),
 	TEXT("event", 'e', "EVENT", event, EVENT_OPTION_HELP),
-	OPTION_FILTERS(struct diff_command, how.only),
+	OPTION_FILTERS(how.only),
 	FLAG("json", 0, how.json, "one JSON object on standard output"),
 	FLAG("no-colour", 0, no_colour, "plain text, also on a terminal"),
 	FLAG("no-color", 0, no_colour, NULL),

@@ -6,7 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/common-options.h"
-#include "cli/json.h"
+#include "profile/profile-text.h"
 #include "base/error.h"
 #include "daemon/control/control-protocol.h"
 #include "cli/diagnosis.h"
@@ -16,12 +16,10 @@ struct doctor_args {
 	const char *socket;
 };
 
+#define AT(member) .offset = offsetof(struct doctor_args, member)
 static const struct option_def defs[] = {
-	OPTION_CONTROL_SOCKET(struct doctor_args, socket),
-	{.name = "json",
-	 .type = OPTION_FLAG,
-	 .help = "one JSON object on standard output",
-	 .offset = offsetof(struct doctor_args, json)},
+	OPTION_CONTROL_SOCKET(socket),
+	FLAG("json", 0, json, "one JSON object on standard output"),
 	{0},
 };
 
@@ -73,13 +71,11 @@ static void print_json(const struct doctor_facts *facts)
 		struct doctor_finding f;
 
 		doctor_judge(facts, i, &f);
-		printf("%s{\"name\": \"%s\", \"state\": \"%s\", \"what\": ", i ? ", " : "", f.name,
+		printf("%s{\"name\": \"%s\", \"state\": \"%s\"", i ? ", " : "", f.name,
 		       states[f.state]);
-		json_string(stdout, f.what);
-		printf(", \"cost\": ");
-		json_string(stdout, f.cost);
-		printf(", \"hint\": ");
-		json_string(stdout, f.hint);
+		text_json_print(stdout, ", \"what\": ", f.what);
+		text_json_print(stdout, ", \"cost\": ", f.cost);
+		text_json_print(stdout, ", \"hint\": ", f.hint);
 		printf("}");
 	}
 	printf("]}\n");

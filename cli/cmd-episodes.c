@@ -89,25 +89,18 @@ static void print_row(const struct episode_info *info)
 	printf("%.*s\n", (int)out.len, (const char *)out.data);
 }
 
-static void json_text(struct buffer *out, const char *key, const char *text)
-{
-	buffer_printf(out, ", \"%s\": ", key);
-	text_json(out, text, strlen(text));
-}
-
 static void print_json(const struct episode_info *list, size_t n)
 {
 	_cleanup_(buffer_deinit) struct buffer out = {0};
 
 	buffer_printf(&out, "[");
 	for (size_t i = 0; i < n; i++) {
-		buffer_printf(&out, "%s\n{\"name\": ", i ? "," : "");
-		text_json(&out, list[i].name, strlen(list[i].name));
-		json_text(&out, "rule", list[i].rule);
-		json_text(&out, "when", list[i].when);
-		json_text(&out, "unit", list[i].unit);
-		json_text(&out, "process", list[i].process);
-		json_text(&out, "hottest", list[i].hottest);
+		text_json_append(&out, i ? ",\n{\"name\": " : "\n{\"name\": ", list[i].name);
+		text_json_append(&out, ", \"rule\": ", list[i].rule);
+		text_json_append(&out, ", \"when\": ", list[i].when);
+		text_json_append(&out, ", \"unit\": ", list[i].unit);
+		text_json_append(&out, ", \"process\": ", list[i].process);
+		text_json_append(&out, ", \"hottest\": ", list[i].hottest);
 		buffer_printf(&out, ", \"average\": %.3f, \"lasting\": %.3f, \"bytes\": %lu}",
 			      list[i].average, list[i].lasting, list[i].bytes);
 	}
@@ -143,7 +136,6 @@ static int list_all(const char *folder, bool json)
 static int show(const char *folder, const char *name)
 {
 	_cleanup_(freep) char *json = NULL;
-	_cleanup_(buffer_deinit) struct buffer clean = {0};
 	char path[PATH_MAX];
 	size_t len;
 	int r = -EINVAL;
@@ -162,9 +154,8 @@ static int show(const char *folder, const char *name)
 		end = line + strcspn(line, "\n");
 		saved = *end;
 		*end = 0;
-		clean.len = 0;
-		text_clean(&clean, line);
-		printf("%.*s\n", (int)clean.len, clean.len ? (const char *)clean.data : "");
+		text_print(stdout, line);
+		putchar('\n');
 		*end = saved;
 	}
 	printf("\nflame graph:    %s/%s/flame.html\n", folder, name);

@@ -54,7 +54,7 @@ static const struct option_def defs[] = {
 	FLAG("weight", 'w', weight,
 	     "folded: weights (time, cycles ...) in place of numbers of samples"),
 	TEXT("event", 'e', "EVENT", event, EVENT_OPTION_HELP),
-	OPTION_FILTERS(struct export_command, only),
+	OPTION_FILTERS(only),
 	{0},
 };
 

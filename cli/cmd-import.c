@@ -34,8 +34,8 @@ static const struct option_def defs[] = {
 	     "FILE.old)"),
 	TEXT("event", 'e', "EVENT", event,
 	     "the event to import, of a recording with several (default: the first)"),
-	OPTION_PLACES(struct import_command, places),
-	OPTION_DEBUGINFOD(struct import_command, debuginfod),
+	OPTION_PLACES(places),
+	OPTION_DEBUGINFOD(debuginfod),
 	FLAG("no-inline", 0, no_inline, "symbols only, no inlined calls and source lines"),
 	CHOICE("unwinder", "ENGINE", unwinder, unwinder_names,
 	       "unwinder of copied stacks (--call-graph dwarf): native, libunwind, libdw "

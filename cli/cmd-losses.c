@@ -6,7 +6,6 @@
 
 #include "cli/command.h"
 #include "cli/common-options.h"
-#include "cli/json.h"
 #include "cli/trace-input.h"
 #include "base/log.h"
 #include "profile/profile.h"
@@ -114,15 +113,6 @@ static void print_table(const struct profile *p, const struct losses_args *args,
 		       text_size(overwritten, number));
 }
 
-static void json_field(const char *name, const char *text)
-{
-	printf(", \"%s\": ", name);
-	if (text)
-		json_string(stdout, text);
-	else
-		printf("null");
-}
-
 static void print_json(const struct profile *p, const struct losses_args *args)
 {
 	const char *comma = "";
@@ -145,8 +135,8 @@ static void print_json(const struct profile *p, const struct losses_args *args)
 			printf("null");
 		printf(", \"severity\": \"%s\", \"value\": %" PRIu64,
 		       trace_stat_severity_name(info->severity), count->value);
-		json_field("meaning", meaning_of(p, count, end));
-		json_field("hint", words->hint);
+		text_json_print(stdout, ", \"meaning\": ", meaning_of(p, count, end));
+		text_json_print(stdout, ", \"hint\": ", words->hint);
 		printf("}");
 	}
 	printf("\n]\n");

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "cli/job.h"
-#include "cli/json.h"
 #include "cli/command.h"
 #include "cli/flight.h"
 #include "trace/late-sink.h"
@@ -305,8 +304,7 @@ static void more_print_json(const struct record_more_event *e, FILE *out)
 {
 	const struct account *a = &e->summary->account;
 
-	fprintf(out, "{\"event\":");
-	json_string(out, e->specs[0].name);
+	text_json_print(out, "{\"event\":", e->specs[0].name);
 	fprintf(out,
 		",\"samples\":%" PRIu64 ",\"whole\":%" PRIu64 ",\"cut\":%" PRIu64
 		",\"lost\":%" PRIu64 "}",
@@ -493,18 +491,6 @@ static int watch(struct record *rec)
 	return r < 0 ? report_failure("a timer", r) : 0;
 }
 
-static int make_consent(struct record *rec)
-{
-	const struct consent_options o = {
-		.socket = rec->args.hook_socket,
-		.listen_fd = -1,
-		.under_seccomp = rec->args.under_seccomp,
-		.features = rec->features,
-	};
-
-	return consent_new(&o, &rec->loop, &rec->consent);
-}
-
 static struct session_options session_options_of(struct record *rec)
 {
 	const struct record_args *args = &rec->args;
@@ -561,7 +547,8 @@ static struct session_options session_options_of(struct record *rec)
 static int open_session(struct record *rec)
 {
 	struct session_options so = session_options_of(rec);
-	int r = make_consent(rec);
+	int r = own_session_consent(rec->args.hook_socket, rec->args.under_seccomp, &rec->features,
+				    &rec->loop, &rec->consent);
 
 	if (r < 0)
 		return report_failure("cannot record", r);

@@ -63,7 +63,7 @@ static int set_sort(void *to, const char *value)
 
 #define AT(member) .offset = offsetof(struct report_command, member)
 static const struct option_def defs[] = {
-	OPTION_BY(struct report_command, by),
+	OPTION_BY(by),
 	FLAG("debuginfod", 0, debuginfod,
 	     "add missing names to the trace first, as symbolize --debuginfod does"),
 	{.name = "sort",
@@ -82,7 +82,7 @@ static const struct option_def defs[] = {
 	NUMBER("limit", 'n', OPTION_U32, "N", limit, 0,
 	       "at most N rows, 0: all (default: 40, of a tree 400)"),
 	TEXT("event", 'e', "EVENT", event, EVENT_OPTION_HELP),
-	OPTION_FILTERS(struct report_command, only),
+	OPTION_FILTERS(only),
 	NUMBER("min-percent", 'm', OPTION_DOUBLE, "P", min_percent, 100,
 	       "leave out branches of the tree (default: 0.5) and rows of a table (default: 0) "
 	       "below P percent of all"),

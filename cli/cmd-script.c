@@ -20,7 +20,7 @@ struct script_command {
 static const struct option_def defs[] = {
 	NUMBER("limit", 'n', OPTION_U64, "N", limit, 0, "at most N samples (default: all)"),
 	TEXT("event", 'e', "EVENT", event, EVENT_OPTION_HELP),
-	OPTION_FILTERS(struct script_command, only),
+	OPTION_FILTERS(only),
 	{0},
 };
 

@@ -77,7 +77,7 @@ static const struct option_def defs[] = {
 	FLAG("daemon", 0, daemon,
 	     "the daemon's flight recorder (recorder-size in perfwind.conf; FILE defaults "
 	     "to " DEFAULT_TRACE ")"),
-	OPTION_CONTROL_SOCKET(struct snapshot_command, socket),
+	OPTION_CONTROL_SOCKET(socket),
 	FLAG("str", 0, text,
 	     "then also write samples and tasks as text, to FILE with the suffix .str (perfwind "
 	     "export --to str)"),

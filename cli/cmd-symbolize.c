@@ -35,8 +35,8 @@ struct symbolize_command {
 static const struct option_def defs[] = {
 	TEXT("output", 'o', "FILE", output,
 	     "write a copy with the names (default: they are appended to the trace)"),
-	OPTION_PLACES(struct symbolize_command, places),
-	OPTION_DEBUGINFOD(struct symbolize_command, debuginfod),
+	OPTION_PLACES(places),
+	OPTION_DEBUGINFOD(debuginfod),
 	TIME("debuginfod-time", 0, "s", "SECONDS", debuginfod_time, 0,
 	     "the time for all files of --debuginfod (default: 60)"),
 	{0},
@@ -142,28 +142,27 @@ static void confine(void)
 /* The modules that lack names still; @packages: of Debian. */
 static void print_missing(const struct symbolize_result *result, const char *const *packages)
 {
-	static const char *const why[] = {
-		[SYMBOLIZE_NO_FILE] = "not found: %.*s (there is no file here)",
-		[SYMBOLIZE_OTHER_BUILD] = "not found: %.*s (the file there is of another build)",
-		[SYMBOLIZE_NO_BUILD_ID] =
-			"not found: %.*s (the trace has no build id of it: --symfs only)",
-		[SYMBOLIZE_STRIPPED] = "no symbols: %.*s",
+	static const char *const why[][2] = {
+		/* before and behind the path */
+		[SYMBOLIZE_NO_FILE] = {"not found: ", " (there is no file here)"},
+		[SYMBOLIZE_OTHER_BUILD] = {"not found: ", " (the file there is of another build)"},
+		[SYMBOLIZE_NO_BUILD_ID] = {"not found: ",
+					   " (the trace has no build id of it: --symfs only)"},
+		[SYMBOLIZE_STRIPPED] = {"no symbols: ", ""},
 	};
 	size_t shown = min_u64(result->n_missing, ARRAY_SIZE(result->missing)), others = 0;
 	char n[32];
 
 	for (size_t i = 0; i < shown; i++) {
 		const struct symbolize_missing *missing = &result->missing[i];
-		struct buffer text = {0};
 
-		text_clean(&text, missing->path);
-		printf("  ");
-		printf(why[missing->why], (int)text.len, (const char *)text.data);
+		printf("  %s", why[missing->why][0]);
+		text_print(stdout, missing->path);
+		printf("%s", why[missing->why][1]);
 		if (*packages[i])
 			printf(" (hint: %s)", packages[i]);
 		printf("\n");
 		others += !*packages[i];
-		buffer_deinit(&text);
 	}
 	if (result->n_missing > shown)
 		printf("  and %s more\n", text_count(result->n_missing - shown, n));

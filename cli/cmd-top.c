@@ -59,16 +59,16 @@ static const struct option_def defs[] = {
 	       "samples a second of CPU time (default 999)"),
 	TIME("interval", 'i', "s", "SECONDS", interval, 3600,
 	     "the interval of the tables (default 2)"),
-	OPTION_BY(struct top_args, by),
+	OPTION_BY(by),
 	NUMBER("limit", 'n', OPTION_U32, "N", limit, 0,
 	       "at most N rows, 0: all (default: what fits on the terminal, else 20)"),
 	FLAG("user-only", 0, user_only, "user code only"),
 	FLAG("once", 0, once, "one interval, then exit"),
-	OPTION_HOOK_SOCKET(struct top_args, hook_socket),
-	OPTION_UNDER_SECCOMP(struct top_args, under_seccomp),
-	OPTION_DAEMON(struct top_args, ask, "sample"),
-	OPTION_NO_DAEMON(struct top_args, no_ask),
-	OPTION_CONTROL_SOCKET(struct top_args, socket),
+	OPTION_HOOK_SOCKET(hook_socket),
+	OPTION_UNDER_SECCOMP(under_seccomp),
+	OPTION_DAEMON(ask, "sample"),
+	OPTION_NO_DAEMON(no_ask),
+	OPTION_CONTROL_SOCKET(socket),
 	{0},
 };
 
@@ -236,28 +236,6 @@ static int choose_event(struct top *top)
 	return r < 0 ? own_session_refused(&top->own, r) : 0;
 }
 
-static int make_consent(struct top *top, const struct features *features)
-{
-	const struct consent_options o = {
-		.socket = top->args.hook_socket,
-		.listen_fd = -1,
-		.under_seccomp = top->args.under_seccomp,
-		.features = *features,
-	};
-
-	return consent_new(&o, &top->loop, &top->consent);
-}
-
-/* Without it samples are completed later. */
-static int make_at_sample(struct top *top, struct features *features)
-{
-	const struct at_sample_options o = {.features = features, .deep = true, .python = true};
-	char why[256];
-
-	probe_bpf(features);
-	return at_sample_new(&o, &top->at_sample, why, sizeof(why));
-}
-
 static int open_session(struct top *top)
 {
 	const struct top_args *args = &top->args;
@@ -283,11 +261,12 @@ static int open_session(struct top *top)
 	int r = probe_features(&so.features, lacks, sizeof(top->own.lacks));
 
 	if (r >= 0)
-		r = make_at_sample(top, &so.features);
+		r = own_session_at_sample(&so.features, &top->at_sample);
 	so.at_sample = top->at_sample;
 	own_session_give_up(&so.features, perf_has_kernel_probe(top->specs, top->n_specs));
 	if (r >= 0)
-		r = make_consent(top, &so.features);
+		r = own_session_consent(args->hook_socket, args->under_seccomp, &so.features,
+					&top->loop, &top->consent);
 	so.consent = top->consent;
 	if (r >= 0)
 		r = session_new(&so, top->view.sink, &top->loop, &top->session, lacks,

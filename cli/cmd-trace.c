@@ -69,11 +69,11 @@ static const struct option_def defs[] = {
 	     "file"),
 	TEXT("dump", 0, "FILE", dump,
 	     "print a trace as text, one packet a paragraph; -: standard input"),
-	OPTION_DAEMON(struct trace_args, ask, "record"),
-	OPTION_NO_DAEMON(struct trace_args, no_ask),
-	OPTION_CONTROL_SOCKET(struct trace_args, socket),
-	OPTION_HOOK_SOCKET(struct trace_args, hook_socket),
-	OPTION_UNDER_SECCOMP(struct trace_args, under_seccomp),
+	OPTION_DAEMON(ask, "record"),
+	OPTION_NO_DAEMON(no_ask),
+	OPTION_CONTROL_SOCKET(socket),
+	OPTION_HOOK_SOCKET(hook_socket),
+	OPTION_UNDER_SECCOMP(under_seccomp),
 	{0},
 };
 
@@ -219,18 +219,6 @@ static void leave_terminal(struct trace_run *run)
 	run->parent_fd = fd_close(run->parent_fd);
 }
 
-static int make_consent(struct trace_run *run, const struct features *features)
-{
-	const struct consent_options o = {
-		.socket = run->args.hook_socket,
-		.listen_fd = -1,
-		.under_seccomp = run->args.under_seccomp,
-		.features = *features,
-	};
-
-	return consent_new(&o, &run->loop, &run->consent);
-}
-
 static int on_trigger(void *arg, const char *name, uint32_t uid)
 {
 	struct trace_run *run = arg;
@@ -300,16 +288,6 @@ static int hear_triggers(struct trace_run *run, const struct trigger_events *eve
 	return r;
 }
 
-/* Without it samples are completed later. */
-static int make_at_sample(struct trace_run *run, struct features *features)
-{
-	const struct at_sample_options o = {.features = features, .deep = true, .python = true};
-	char why[256];
-
-	probe_bpf(features);
-	return at_sample_new(&o, &run->at_sample, why, sizeof(why));
-}
-
 /* All up to the start.  A failure was reported.  > 0: OWN_ASK and so on. */
 static int prepare(struct trace_run *run)
 {
@@ -339,11 +317,12 @@ static int prepare(struct trace_run *run)
 		r = job_watch(&run->job, &run->loop, stop, run);
 	to.out = run->sink;
 	if (r >= 0)
-		r = make_at_sample(run, &to.features);
+		r = own_session_at_sample(&to.features, &run->at_sample);
 	to.at_sample = run->at_sample;
 	own_session_give_up(&to.features, false); /* a config cannot name a probe */
 	if (r >= 0)
-		r = make_consent(run, &to.features);
+		r = own_session_consent(run->args.hook_socket, run->args.under_seccomp,
+					&to.features, &run->loop, &run->consent);
 	to.consent = run->consent;
 	if (r >= 0)
 		r = trace_session_new(&to, &run->loop, &run->trace, lacks, sizeof(run->own.lacks));

@@ -46,6 +46,56 @@ struct option_def {
 	const char *note;
 };
 
+/* Entries of a table for which the file defines AT(member). */
+#define FLAG(name_, letter_, member, help_)                                            \
+	{                                                                              \
+		.name = (name_), .letter = (letter_), .type = OPTION_FLAG, AT(member), \
+		.help = (help_),                                                       \
+	}
+#define TEXT(name_, letter_, argument_, member, help_)                       \
+	{                                                                    \
+		.name = (name_), .letter = (letter_), .type = OPTION_STRING, \
+		.argument = (argument_), AT(member), .help = (help_),        \
+	}
+#define NUMBER(name_, letter_, type_, argument_, member, max_, help_)                           \
+	{                                                                                       \
+		.name = (name_), .letter = (letter_), .type = (type_), .argument = (argument_), \
+		AT(member), .max = (max_), .help = (help_),                                     \
+	}
+/* A double, in @unit_ ("s", "ms"); the value may name another unit. */
+#define TIME(name_, letter_, unit_, argument_, member, max_, help_)                         \
+	{                                                                                   \
+		.name = (name_), .letter = (letter_), .type = OPTION_TIME, .unit = (unit_), \
+		.argument = (argument_), AT(member), .max = (max_), .help = (help_),        \
+	}
+#define CHOICE(name_, argument_, member, choices_, help_)                                    \
+	{                                                                                    \
+		.name = (name_), .type = OPTION_CHOICE, .argument = (argument_), AT(member), \
+		.choices = (choices_), .help = (help_),                                      \
+	}
+/* @call gets the whole struct. */
+#define CALL(name_, letter_, argument_, call_, help_)                      \
+	{                                                                  \
+		.name = (name_), .letter = (letter_), .type = OPTION_CALL, \
+		.argument = (argument_), .call = (call_), .help = (help_), \
+	}
+#define CALL_AT(name_, letter_, argument_, member, call_, help_)                       \
+	{                                                                              \
+		.name = (name_), .letter = (letter_), .type = OPTION_CALL,             \
+		.argument = (argument_), AT(member), .call = (call_), .help = (help_), \
+	}
+/* Of perf; @note may be NULL. */
+#define IGNORED(name_, letter_, argument_, note_)                                    \
+	{                                                                            \
+		.name = (name_), .letter = (letter_), .type = OPTION_WITHOUT_EFFECT, \
+		.argument = (argument_), .note = (note_),                            \
+	}
+#define REFUSED(name_, letter_, argument_, note_)                             \
+	{                                                                     \
+		.name = (name_), .letter = (letter_), .type = OPTION_REFUSED, \
+		.argument = (argument_), .note = (note_),                     \
+	}
+
 struct options {
 	const char *command;	 /* "record" */
 	const char *usage;	 /* what stands behind it: "[OPTIONS] FILE" */

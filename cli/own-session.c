@@ -10,6 +10,7 @@
 #include "cli/own-session.h"
 #include "base/child.h"
 #include "base/error.h"
+#include "perf/probe.h"
 #include "session/rights-filter.h"
 #include "session/rights.h"
 
@@ -193,4 +194,24 @@ void own_session_give_up(const struct features *features, bool probes)
 		log_verbose("%s", error);
 	else
 		log_verbose("system calls are filtered");
+}
+
+int own_session_consent(const char *socket, bool under_seccomp, const struct features *features,
+			struct loop *loop, struct consent **ret_consent)
+{
+	const struct consent_options o = {.socket = socket,
+					  .listen_fd = -1,
+					  .under_seccomp = under_seccomp,
+					  .features = *features};
+
+	return consent_new(&o, loop, ret_consent);
+}
+
+int own_session_at_sample(struct features *features, struct at_sample **ret_at_sample)
+{
+	const struct at_sample_options o = {.features = features, .deep = true, .python = true};
+	char why[256];
+
+	probe_bpf(features);
+	return at_sample_new(&o, ret_at_sample, why, sizeof(why));
 }

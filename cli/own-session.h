@@ -6,7 +6,8 @@
  * Messages of the own session are held until then: it may not be the one that records. */
 #pragma once
 
-#include "base/features.h"
+#include "perf/at-sample.h"
+#include "session/consent/consent.h"
 
 enum { OWN_ASK = 1, OWN_ASK_FOR_KERNEL };
 enum { OWN_LINES = 16 };
@@ -39,3 +40,8 @@ int own_session_enough(struct own_session *own, bool kernel_refused);
  * created.  @probes: an event is a kprobe or uprobe.  Steps that the kernel refuses are skipped.  rights_settle_session()
  * follows when the session runs. */
 void own_session_give_up(const struct features *features, bool probes);
+/* Processes that opted in answer at @socket, NULL: the default one. */
+int own_session_consent(const char *socket, bool under_seccomp, const struct features *features,
+			struct loop *loop, struct consent **ret_consent);
+/* What the kernel runs at a sample, and in @features whether it may.  Without it samples are completed later. */
+int own_session_at_sample(struct features *features, struct at_sample **ret_at_sample);

@@ -372,18 +372,18 @@ static const struct option_def defs[] = {
 	FLAG("no-inline", 0, no_inline,
 	     "symbols only, no inlined calls and source lines: half of the cost of a short\n"
 	     "recording of a program with debug information"),
-	OPTION_DEBUGINFOD(struct record_args, debuginfod),
+	OPTION_DEBUGINFOD(debuginfod),
 	FLAG("plain", 0, plain, "do not compress packets (three times the size)"),
-	OPTION_HOOK_SOCKET(struct record_args, hook_socket),
-	OPTION_UNDER_SECCOMP(struct record_args, under_seccomp),
+	OPTION_HOOK_SOCKET(hook_socket),
+	OPTION_UNDER_SECCOMP(under_seccomp),
 	FLAG("kernel-build-ids", 0, kernel_build_ids,
 	     "take build ids from the kernel's records even where this damages the records of "
 	     "other "
 	     "profilers (a perf 6.1 that runs at the same time may abort)"),
 	FLAG("realtime", 0, realtime, "read the rings with real-time priority (SCHED_RR)"),
-	OPTION_DAEMON(struct record_args, ask, "record"),
-	OPTION_NO_DAEMON(struct record_args, no_ask),
-	OPTION_CONTROL_SOCKET(struct record_args, socket),
+	OPTION_DAEMON(ask, "record"),
+	OPTION_NO_DAEMON(no_ask),
+	OPTION_CONTROL_SOCKET(socket),
 	FLAG("json", 0, json, "print the summary as one JSON object on standard output"),
 	{0},
 };

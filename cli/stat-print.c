@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "cli/json.h"
 #include "cli/stat-print.h"
 #include "profile/profile-text.h"
 
@@ -243,8 +242,7 @@ static void json_count(const struct stat_table *t, const struct stat_row *row, s
 	const struct metric metric = metric_of(t, row, event);
 	char name[160];
 
-	fprintf(out, "%s{\"event\": ", event ? ", " : "");
-	json_string(out, event_name(t, event, name));
+	text_json_print(out, event ? ", {\"event\": " : "{\"event\": ", event_name(t, event, name));
 	fprintf(out, ", \"state\": \"%s\", \"value\": ",
 		count->state == COUNTER_COUNTED ? "counted" : states[count->state]);
 	if (count->state == COUNTER_COUNTED)
@@ -273,11 +271,7 @@ void stat_print_json(const struct stat_table *t, FILE *out)
 		fprintf(out, ", \"user_s\": %.6f, \"system_s\": %.6f", t->user_s, t->system_s);
 	fprintf(out, ", \"rows\": [");
 	for (size_t i = 0; i < t->n_rows; i++) {
-		fprintf(out, "%s{\"row\": ", i ? ", " : "");
-		if (t->rows[i].label)
-			json_string(out, t->rows[i].label);
-		else
-			fprintf(out, "null");
+		text_json_print(out, i ? ", {\"row\": " : "{\"row\": ", t->rows[i].label);
 		fprintf(out, ", \"counts\": [");
 		for (size_t j = 0; j < t->n_events; j++)
 			json_count(t, &t->rows[i], j, out);

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "cli/debug-package.h"
-#include "cli/json.h"
 #include "cli/verdict.h"
 #include "base/log.h"
 #include "session/pipeline/account.h"
@@ -215,16 +214,6 @@ static void print_waits(const struct account *a, FILE *out)
 	fprintf(out, "\n");
 }
 
-/* A foreign name: safe on a terminal. */
-static void print_clean(const char *text, FILE *out)
-{
-	struct buffer b = {0};
-
-	text_clean(&b, text);
-	(void)fwrite(b.data, 1, b.len, out);
-	buffer_deinit(&b);
-}
-
 /* As the unwinder calls what has no file: by the perf map that would name it. */
 static bool is_jit(const char *path)
 {
@@ -268,7 +257,7 @@ static void print_without_symbols(const struct session_summary *s, FILE *out)
 		char install[128 + DEBUG_PACKAGE_NAME];
 
 		fprintf(out, "  %s ", i ? "        " : "symbols ");
-		print_clean(module->path, out);
+		text_print(out, module->path);
 		fprintf(out, ": %s sample%s with frames without symbols",
 			text_count(module->samples, n), module->samples == 1 ? "" : "s");
 		if (is_script(module->path))
@@ -303,7 +292,7 @@ void verdict_print(const struct verdict *v, FILE *out)
 
 	fprintf(out, "%s sample%s in %.1f s (", text_count(written, n), written == 1 ? "" : "s",
 		s->duration_s);
-	print_clean(v->event, out);
+	text_print(out, v->event);
 	if (v->frequency)
 		fprintf(out, ", %lu Hz", v->frequency);
 	else if (v->period)
@@ -329,7 +318,7 @@ void verdict_print(const struct verdict *v, FILE *out)
 	fprintf(out, "%.2f s%s in all, %s at most\n", s->self_cpu_s,
 		a->emitted >= ENOUGH ? "" : " of CPU", text_size(s->self_peak_rss_kb << 10, n));
 	fprintf(out, "  file     ");
-	print_clean(v->file, out);
+	text_print(out, v->file);
 	fprintf(out, ", %s", text_size(s->bytes, n));
 	if (written >= ENOUGH)
 		fprintf(out, " (%.0f bytes a sample)", (double)s->bytes / (double)written);
@@ -352,31 +341,19 @@ void verdict_print_live(const struct session_summary *s, FILE *out)
 
 /* ---- JSON ---- */
 
-static void json_failed(const struct account *a, FILE *out)
+/* Of @n counts those that are not 0, by the names of their reasons. */
+static void json_counts(const char *key, const uint64_t *counts, int n, bool skips, FILE *out)
 {
 	const char *comma = "";
 
-	fprintf(out, "\"failed\":{");
-	for (int i = 0; i < UW_REASON_COUNT; i++) {
-		if (!a->failed[i])
+	fprintf(out, "\"%s\":{", key);
+	for (int i = skips; i < n; i++) {
+		if (!counts[i])
 			continue;
-		fprintf(out, "%s\"%s\":%lu", comma, uw_reason_name((enum uw_reason)i),
-			a->failed[i]);
-		comma = ",";
-	}
-	fprintf(out, "}");
-}
-
-static void json_skipped(const struct account *a, FILE *out)
-{
-	const char *comma = "";
-
-	fprintf(out, "\"skipped\":{");
-	for (int i = 1; i < SKIP_COUNT; i++) {
-		if (!a->skipped[i])
-			continue;
-		fprintf(out, "%s\"%s\":%lu", comma, skip_reason_name((enum skip_reason)i),
-			a->skipped[i]);
+		fprintf(out, "%s\"%s\":%lu", comma,
+			skips ? skip_reason_name((enum skip_reason)i)
+			      : uw_reason_name((enum uw_reason)i),
+			counts[i]);
 		comma = ",";
 	}
 	fprintf(out, "}");
@@ -386,8 +363,7 @@ static void json_unsymbolized(const struct session_summary *s, FILE *out)
 {
 	fprintf(out, "\"modules_without_symbols\":[");
 	for (size_t i = 0; i < s->n_unsymbolized; i++) {
-		fprintf(out, "%s{\"path\":", i ? "," : "");
-		json_string(out, s->unsymbolized[i].path);
+		text_json_print(out, i ? ",{\"path\":" : "{\"path\":", s->unsymbolized[i].path);
 		fprintf(out, ",\"build_id\":\"%s\",\"samples\":%lu}", s->unsymbolized[i].build_id,
 			s->unsymbolized[i].samples);
 	}
@@ -399,15 +375,14 @@ void verdict_print_json(const struct verdict *v, FILE *out)
 	const struct session_summary *s = v->summary;
 	const struct account *a = &s->account;
 
-	fprintf(out, "{\"file\":");
-	json_string(out, v->file);
+	text_json_print(out, "{\"file\":", v->file);
 	fprintf(out, ",\"bytes\":%lu,\"duration_s\":%.3f,\"samples\":%lu,\"complete\":%s,",
 		s->bytes, s->duration_s, a->emitted - v->unwritten, v->complete ? "true" : "false");
 	fprintf(out,
 		"\"stacks\":{\"whole\":%lu,\"unchecked\":%lu,\"lacking_functions\":%lu,\"cut\":%"
 		"lu,",
 		a->whole, a->unchecked, a->lacks_functions, a->cut);
-	json_failed(a, out);
+	json_counts("failed", a->failed, UW_REASON_COUNT, false, out);
 	fprintf(out,
 		"},\"freed_functions\":%lu,\"lost\":{\"samples\":%lu,\"sideband\":%lu,\"records_"
 		"seen\":%lu,\"throttled_s\":"
@@ -415,7 +390,7 @@ void verdict_print_json(const struct verdict *v, FILE *out)
 		a->freed_functions, lost_samples(s), s->counts.lost_sideband,
 		a->lost_records + a->lost_sideband_records, (double)a->throttled_ns / 1e9,
 		v->unwritten);
-	json_skipped(a, out);
+	json_counts("skipped", a->skipped, SKIP_COUNT, true, out);
 	if (a->waits)
 		fprintf(out,
 			",\"waits\":{\"n\":%lu,\"s\":%.6f,\"thinned_s\":%.6f,\"without_stack_s\":%."
@@ -473,7 +448,7 @@ void verdict_print_trace(const struct trace_session_summary *s, const char *file
 		fprintf(out, "; %s packets that a full buffer did not take",
 			text_count(s->discarded, n));
 	fprintf(out, "\n  file     ");
-	print_clean(file, out);
+	text_print(out, file);
 	fprintf(out, ", %s%s%s\n", text_size(sink->bytes, n),
 		s->full ? " (full: max_file_size_bytes)" : "",
 		complete ? "" : ", cut off: it has no end mark");

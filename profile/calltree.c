@@ -22,24 +22,12 @@ struct making {
 static int open_node(struct making *m, const struct calltree_node *node)
 {
 	struct calltree *t = m->tree;
+	int r = t->n_nodes < t->room
+			? 0
+			: fold_grow(m->fold, t->nodes, t->room, 1024, 1, "calls in its tree");
 
-	if (t->n_nodes == t->room) {
-		uint32_t room = t->room ? t->room * 2 : 1024;
-		struct calltree_node *more;
-		int r;
-
-		if (room < t->room)
-			return fail(-ENOMEM);
-		r = fold_hold(m->fold, (int64_t)((room - t->room) * sizeof(*more)),
-			      "calls in its tree");
-		if (r < 0)
-			return trace(r);
-		more = reallocarray(t->nodes, room, sizeof(*more));
-		if (!more)
-			return fail(-ENOMEM);
-		t->nodes = more;
-		t->room = room;
-	}
+	if (r < 0)
+		return trace(r);
 	t->nodes[t->n_nodes] = *node;
 	t->nodes[t->n_nodes].parent = m->at;
 	m->at = t->n_nodes++;
@@ -236,23 +224,13 @@ static int calltree_fill(struct making *m)
 {
 	_cleanup_(walk_deinit) struct walk w = {0};
 	_cleanup_(freep) uint32_t *order = NULL, *first = NULL;
-	size_t n = m->fold->n_groups;
 	int r = fold_same_names(m->fold, &first);
 
-	if (r < 0)
-		return trace(r);
 	m->first = first;
-	r = fold_hold(m->fold, (int64_t)(n * 2 * sizeof(*order)), "different stacks of threads");
-
-	if (r < 0)
-		return trace(r);
-	order = calloc(n + 1, sizeof(*order));
-	if (!order)
-		return fail(-ENOMEM);
-	for (uint32_t i = 0; i < n; i++)
-		order[i] = i;
-	qsort_r(order, n, sizeof(*order), compare_groups, m);
-	r = walk_init(&w, m->fold);
+	if (r >= 0)
+		r = fold_order(m->fold, compare_groups, m, &order);
+	if (r >= 0)
+		r = walk_init(&w, m->fold);
 	if (r == 0 && has_guesses(m->fold))
 		r = weigh_guesses(&w);
 	if (r == 0)

@@ -572,13 +572,6 @@ static const char *by_name(const struct diff_options *o)
 
 /* ---- the page ---- */
 
-static void put_text(struct buffer *b, const char *key, const char *text)
-{
-	buffer_printf(b, "\"%s\": ", key);
-	text_json(b, text, strlen(text));
-	buffer_printf(b, ",\n");
-}
-
 /* By node: its number on the page; -1: too narrow.  @scale: of B. */
 static int64_t *number_nodes(const struct diff_tree *t, double scale)
 {
@@ -631,17 +624,12 @@ int diff_page_write(const struct diff *d, const char *const names[2], FILE *out)
 	if (!numbers)
 		return fail(-ENOMEM);
 	(void)fwrite(diff_page, 1, (size_t)(mark - diff_page), out);
-	buffer_printf(&b, "{");
-	put_text(&b, "a", names[0]);
-	put_text(&b, "b", names[1]);
-	put_text(&b, "unit", d->unit);
-	buffer_printf(&b, "\"scale\": %.9g,\n\"names\": [", d->scale);
-	for (uint32_t i = 1; i <= d->tree.names.n_entries; i++) {
-		const char *name = string_table_text(&d->tree.names, i);
-
-		buffer_printf(&b, "%s", i > 1 ? "," : "");
-		text_json(&b, name, strlen(name));
-	}
+	text_json_append(&b, "{\"a\": ", names[0]);
+	text_json_append(&b, ",\n\"b\": ", names[1]);
+	text_json_append(&b, ",\n\"unit\": ", d->unit);
+	buffer_printf(&b, ",\n\"scale\": %.9g,\n\"names\": [", d->scale);
+	for (uint32_t i = 1; i <= d->tree.names.n_entries; i++)
+		text_json_append(&b, i > 1 ? "," : "", string_table_text(&d->tree.names, i));
 	buffer_printf(&b, "],\n");
 	put_nodes(&d->tree, numbers, &b);
 	buffer_printf(&b, "}");
@@ -739,7 +727,7 @@ static void json_name(const struct diff *d, const struct diff_row *row,
 	_cleanup_(buffer_deinit) struct buffer path = {0};
 
 	if (!o->tree) {
-		text_json(out, row->name, strlen(row->name));
+		text_json_append(out, "", row->name);
 		return;
 	}
 	diff_tree_path(&d->tree, row->node, 0, &path);
@@ -834,8 +822,7 @@ static void print_text(const struct diff *d, const struct diff_options *o,
 
 static void json_profile(const struct diff *d, size_t which, const char *name, struct buffer *out)
 {
-	buffer_printf(out, "\"%c\": {\"file\": ", which ? 'b' : 'a');
-	text_json(out, name, strlen(name));
+	text_json_append(out, which ? "\"b\": {\"file\": " : "\"a\": {\"file\": ", name);
 	buffer_printf(
 		out, ", \"samples\": %" PRIu64 ", \"weight\": %" PRIu64 ", \"duration_s\": %.3f}, ",
 		d->count[which], d->weight[which], d->seconds[which]);
@@ -850,10 +837,8 @@ static void json_pairs(const struct diff *d, struct buffer *out)
 	buffer_printf(out, ", \"renamed\": [");
 	for (uint32_t i = 1; i <= d->n_pairs; i++) {
 		find_pair(d, i, &gone, &to);
-		buffer_printf(out, "%s{\"from\": ", i > 1 ? "," : "");
-		text_json(out, gone->name, strlen(gone->name));
-		buffer_printf(out, ", \"to\": ");
-		text_json(out, to->name, strlen(to->name));
+		text_json_append(out, i > 1 ? ",{\"from\": " : "{\"from\": ", gone->name);
+		text_json_append(out, ", \"to\": ", to->name);
 		buffer_printf(
 			out, ", \"a\": %" PRIu64 ", \"b\": %" PRIu64 ", \"change_percent\": %.3f}",
 			gone->weight[0] + to->weight[0], to->weight[1], gone->change + to->change);
@@ -867,13 +852,9 @@ static void print_json(const struct diff *d, const struct diff_options *o,
 	buffer_append(out, "{", 1);
 	json_profile(d, 0, names[0], out);
 	json_profile(d, 1, names[1], out);
-	buffer_printf(out, "\"unit\": ");
-	text_json(out, d->unit, strlen(d->unit));
-	buffer_printf(out, ", \"normalise\": ");
-	if (d->scaled == DIFF_COUNTER)
-		text_json(out, o->counter, strlen(o->counter));
-	else
-		buffer_printf(out, "\"%s\"", diff_scale_names[d->scaled]);
+	text_json_append(out, "\"unit\": ", d->unit);
+	text_json_append(out, ", \"normalise\": ",
+			 d->scaled == DIFF_COUNTER ? o->counter : diff_scale_names[d->scaled]);
 	buffer_printf(out, ", \"scale\": %.6f, \"failed\": %s, \"rows\": [", d->scale,
 		      diff_fails(d, o) ? "true" : "false");
 	for (size_t i = 0, n = 0; i < d->n && (!o->limit || n < o->limit); i++) {

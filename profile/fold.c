@@ -79,6 +79,26 @@ int fold_hold(struct fold *f, int64_t bytes, const char *what)
 	return fail(-E2BIG);
 }
 
+int fold_order(struct fold *f, int (*compare)(const void *, const void *, void *), void *arg,
+	       uint32_t **ret_order)
+{
+	size_t n = f->n_groups;
+	uint32_t *order;
+	int r = fold_hold(f, (int64_t)((2 * n + 1) * sizeof(*order)),
+			  "different stacks of threads");
+
+	if (r < 0)
+		return trace(r);
+	order = reallocarray(NULL, n + 1, sizeof(*order));
+	if (!order)
+		return fail(-ENOMEM);
+	for (uint32_t i = 0; i < n; i++)
+		order[i] = i;
+	qsort_r(order, n, sizeof(*order), compare, arg);
+	*ret_order = order;
+	return 0;
+}
+
 int fold_array(struct fold *f, size_t n, size_t size, const char *what, void *ret_array)
 {
 	int r = fold_hold(f, (int64_t)((n + 1) * size), what);

@@ -71,6 +71,14 @@ void fold_deinit(struct fold *f);
 /* Counts @bytes that are about to be taken, or (negative) were given back.  -E2BIG: over what a writer
  * of this profile may hold; @what it holds too much of. */
 int fold_hold(struct fold *f, int64_t bytes, const char *what);
+/* Twice the room for an array, @first at first, counted @times.  -ENOMEM, -E2BIG: as fold_hold(). */
+#define fold_grow(fold, array, room, first, times, what)                                   \
+	__extension__({                                                                    \
+		size_t more_n_ = ((room) ? (room) : (first)) * (times) * sizeof(*(array)); \
+		int held_ = fold_hold((fold), (int64_t)more_n_, (what));                   \
+                                                                                           \
+		held_ >= 0 && !array_grow(array, room, first) ? fail(-ENOMEM) : held_;     \
+	})
 /* New memory of @n items and one more, zeroed and counted. */
 int fold_array(struct fold *f, size_t n, size_t size, const char *what, void *ret_array);
 /* -E2BIG when @n is more than @bound of @what: what a writer's time is bounded by. */
@@ -86,6 +94,9 @@ static inline uint32_t fold_process(const struct fold *f, const struct fold_grou
 /* Marks by symbol which functions a person means by @wanted: functions of that name, else of that name without
  * parameters, else of that last part.  New memory.  -ENOENT: profile_strerror() has the nearest names. */
 int fold_find_function(struct fold *f, const char *wanted, uint8_t **ret_match);
+/* The numbers of all groups, ordered by @compare, which gets two of them and @arg.  New memory, counted twice: for sorting. */
+int fold_order(struct fold *f, int (*compare)(const void *, const void *, void *), void *arg,
+	       uint32_t **ret_order);
 /* By process: the first process of its name (itself, where it has none).  New memory. */
 int fold_same_names(struct fold *f, uint32_t **ret_first);
 /* Is this node the root of a stack that only marks an error?  It is not shown: the marker is. */

@@ -314,17 +314,13 @@ static int order_groups(struct folded *f)
 	int r = fold_array(&f->fold, n, sizeof(*f->keys), what, &f->keys);
 
 	if (r == 0)
-		r = fold_array(&f->fold, n * 2, sizeof(*f->order), what,
-			       &f->order); /* as much for sorting */
-	if (r == 0)
 		r = find_roots(f, &roots);
+	for (uint32_t i = 0; i < n && r == 0; i++)
+		f->keys[i] = key_of(f, &f->fold.groups[i], roots);
+	if (r == 0)
+		r = fold_order(&f->fold, compare_groups, f, &f->order);
 	if (r < 0)
 		return trace(r);
-	for (uint32_t i = 0; i < n; i++) {
-		f->keys[i] = key_of(f, &f->fold.groups[i], roots);
-		f->order[i] = i;
-	}
-	qsort_r(f->order, n, sizeof(*f->order), compare_groups, f);
 	return fold_hold(&f->fold, -(int64_t)((f->fold.profile->n_nodes + 1) * sizeof(*roots)), "");
 }
 

@@ -241,20 +241,16 @@ static int find_threads(struct html *h)
 {
 	size_t n = h->fold.n_groups;
 	struct html_thread *t = NULL;
-	int r = fold_array(&h->fold, n * 2, sizeof(*h->order), "different stacks of threads",
-			   &h->order);
+	int r = fold_order(&h->fold, compare_groups, h, &h->order);
 
-	for (uint32_t i = 0; i < n && r == 0; i++) { /* groups are by process and thread */
-		h->order[i] = i;
+	for (uint32_t i = 0; i < n && r == 0; i++) /* groups are by process and thread */
 		h->n_threads += !i || h->fold.groups[i - 1].thread != h->fold.groups[i].thread;
-	}
 	if (r == 0) /* and as much for sorting */
 		r = fold_hold(&h->fold, (int64_t)(h->n_threads * sizeof(*t)), "threads");
 	if (r == 0)
 		r = fold_array(&h->fold, h->n_threads, sizeof(*t), "threads", &h->threads);
 	if (r < 0)
 		return trace(r);
-	qsort_r(h->order, n, sizeof(*h->order), compare_groups, h);
 	h->n_threads = 0;
 	for (uint32_t i = 0; i < n; i++) {
 		const struct fold_group *g = &h->fold.groups[h->order[i]];

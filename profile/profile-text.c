@@ -140,7 +140,13 @@ size_t text_fit(struct buffer *b, const char *text, size_t len, size_t columns)
 	return all - skipped + 1;
 }
 
-void text_json(struct buffer *b, const char *text, size_t len)
+static bool is_unsafe_in_page(uint32_t c)
+{
+	return c == '<' || c == '>' || c == '&' || c == '\'' || (c >= 0x80 && c < 0xa0) ||
+	       c == 0x2028 || c == 0x2029;
+}
+
+static void append_json(struct buffer *b, const char *text, size_t len, bool page)
 {
 	const char *end = text + len;
 
@@ -150,13 +156,57 @@ void text_json(struct buffer *b, const char *text, size_t len)
 
 		if (c == '"' || c == '\\')
 			buffer_printf(b, "\\%c", (char)c);
-		else if (c < 0x20 || c == '<' || c == '>' || c == '&' || c == '\'' ||
-			 (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029)
+		else if (c < 0x20 || c == 0x7f || (page ? is_unsafe_in_page(c) : c == TEXT_BAD))
 			buffer_printf(b, "\\u%04x", c);
 		else
 			append_char(b, c);
 	}
 	buffer_append(b, "\"", 1);
+}
+
+void text_json(struct buffer *b, const char *text, size_t len)
+{
+	append_json(b, text, len, true);
+}
+
+void text_json_append(struct buffer *b, const char *before, const char *text)
+{
+	buffer_append(b, before, strlen(before));
+	if (text)
+		append_json(b, text, strlen(text), true);
+	else
+		buffer_append(b, "null", 4);
+}
+
+void text_json_print(FILE *out, const char *before, const char *text)
+{
+	_cleanup_(buffer_deinit) struct buffer b = {0};
+
+	if (text)
+		append_json(&b, text, strlen(text), false);
+	fprintf(out, "%s%.*s", before, text ? (int)b.len : 4, text ? (const char *)b.data : "null");
+}
+
+void text_print(FILE *out, const char *text)
+{
+	_cleanup_(buffer_deinit) struct buffer b = {0};
+
+	text_clean(&b, text);
+	if (b.len)
+		(void)fwrite(b.data, 1, b.len, out);
+}
+
+void text_csv(struct buffer *b, const char *text)
+{
+	_cleanup_(buffer_deinit) struct buffer clean = {0};
+
+	text_clean(&clean, text);
+	buffer_append(b, "\"", 1);
+	for (size_t i = 0; i < clean.len; i++)
+		buffer_append(b, clean.data[i] == '"' ? "\"\"" : (char *)&clean.data[i],
+			      clean.data[i] == '"' ? 2 : 1);
+	buffer_append(b, "\"", 1);
+	b->bad |= clean.bad;
 }
 
 void text_html(struct buffer *b, const char *text, size_t len)

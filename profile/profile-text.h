@@ -18,6 +18,13 @@ size_t text_fit(struct buffer *b, const char *text, size_t len, size_t columns);
 
 /* A JSON string with its quotes, also safe inside <script>: no '<', '>', '&', U+2028, U+2029. */
 void text_json(struct buffer *b, const char *text, size_t len);
+/* @before as it is, then @text as a JSON string; NULL: null.  Those of the stream are not for a page. */
+void text_json_append(struct buffer *b, const char *before, const char *text);
+void text_json_print(FILE *out, const char *before, const char *text);
+/* @text as text_clean() has it. */
+void text_print(FILE *out, const char *text);
+/* A field of CSV (RFC 4180) with its quotes, cleaned. */
+void text_csv(struct buffer *b, const char *text);
 /* For element content and quoted attributes. */
 void text_html(struct buffer *b, const char *text, size_t len);
 

@@ -433,10 +433,27 @@ static int write_text(struct marks_report *m, size_t n)
 
 /* ---- JSON and CSV ---- */
 
-static void json_text(struct marks_report *m, const char *key, const char *value)
+/* The fields of a row behind its name, after their names or (CSV) without. */
+static void put_figures(struct marks_report *m, const struct mark_row *row, bool json)
 {
-	buffer_printf(&m->out, "\"%s\": ", key);
-	text_json(&m->out, value, strlen(value));
+	const struct {
+		const char *name;
+		uint64_t value;
+	} figures[] = {
+		{"sections", row->n},	  {"p50_ns", row->p50},		 {"p99_ns", row->p99},
+		{"longest_ns", row->max}, {"self", row->self_weight},	 {"total", row->weight},
+		{"total_percent", 0},	  {"total_samples", row->count},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(figures); i++) {
+		buffer_append(&m->out, ",", 1);
+		if (json)
+			buffer_printf(&m->out, " \"%s\": ", figures[i].name);
+		if (!strcmp(figures[i].name, "total_percent"))
+			buffer_printf(&m->out, "%.3f", text_percent(row->weight, m->fold->weight));
+		else
+			buffer_printf(&m->out, "%" PRIu64, figures[i].value);
+	}
 }
 
 static int json_slowest(struct marks_report *m, const struct mark_row *row)
@@ -457,7 +474,7 @@ static int json_slowest(struct marks_report *m, const struct mark_row *row)
 	for (size_t i = 0; i < n && i < STACKS; i++) {
 		buffer_printf(&m->out, "%s{\"weight\": %" PRIu64 ", \"samples\": %" PRIu64 ", ",
 			      i ? ", " : "", list[i].weight, list[i].count);
-		json_text(m, "stack", list[i].text);
+		text_json_append(&m->out, "\"stack\": ", list[i].text);
 		buffer_append(&m->out, "}", 1);
 	}
 	free_stacks(list, n);
@@ -469,14 +486,9 @@ static int json_row(struct marks_report *m, const struct mark_row *row, bool fir
 {
 	int r;
 
-	buffer_printf(&m->out, "%s\n{", first ? "" : ",");
-	json_text(m, "mark", name_of(m, row->name));
-	buffer_printf(&m->out,
-		      ", \"sections\": %u, \"p50_ns\": %" PRIu64 ", \"p99_ns\": %" PRIu64
-		      ", \"longest_ns\": %" PRIu64 ", \"self\": %" PRIu64 ", \"total\": %" PRIu64
-		      ", \"total_percent\": %.3f, \"total_samples\": %" PRIu64,
-		      row->n, row->p50, row->p99, row->max, row->self_weight, row->weight,
-		      text_percent(row->weight, m->fold->weight), row->count);
+	text_json_append(&m->out,
+			 first ? "\n{\"mark\": " : ",\n{\"mark\": ", name_of(m, row->name));
+	put_figures(m, row, true);
 	r = json_slowest(m, row);
 	buffer_append(&m->out, "}", 1);
 	return r < 0 ? trace(r) : 0;
@@ -486,10 +498,8 @@ static int write_json(struct marks_report *m, size_t n)
 {
 	int r = 0;
 
-	buffer_append(&m->out, "{", 1);
-	json_text(m, "event", m->p->event_name);
-	buffer_printf(&m->out, ", ");
-	json_text(m, "unit", m->p->weight_unit);
+	text_json_append(&m->out, "{\"event\": ", m->p->event_name);
+	text_json_append(&m->out, ", \"unit\": ", m->p->weight_unit);
 	buffer_printf(&m->out, ", \"samples\": %" PRIu64 ", \"weight\": %" PRIu64 ", \"rows\": [",
 		      m->fold->count, m->fold->weight);
 	for (size_t i = 0; i < n && r >= 0; i++)
@@ -503,21 +513,9 @@ static int write_csv(struct marks_report *m, size_t n)
 	buffer_printf(&m->out, "mark,sections,p50_ns,p99_ns,longest_ns,self,total,total_percent,"
 			       "total_samples\r\n");
 	for (size_t i = 0; i < n; i++) {
-		const struct mark_row *row = &m->rows[i];
-		_cleanup_(buffer_deinit) struct buffer clean = {0};
-
-		text_clean(&clean, name_of(m, row->name));
-		m->out.bad |= clean.bad;
-		buffer_append(&m->out, "\"", 1);
-		for (size_t k = 0; k < clean.len; k++)
-			buffer_append(&m->out,
-				      clean.data[k] == '"' ? "\"\"" : (char *)&clean.data[k],
-				      clean.data[k] == '"' ? 2 : 1);
-		buffer_printf(&m->out,
-			      "\",%u,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
-			      ",%.3f,%" PRIu64 "\r\n",
-			      row->n, row->p50, row->p99, row->max, row->self_weight, row->weight,
-			      text_percent(row->weight, m->fold->weight), row->count);
+		text_csv(&m->out, name_of(m, m->rows[i].name));
+		put_figures(m, &m->rows[i], false);
+		buffer_append(&m->out, "\r\n", 2);
 	}
 	return 0;
 }

@@ -721,20 +721,11 @@ static void begin_field(struct data *d, const char *name)
 
 static void text_field(struct data *d, const char *name, const char *value)
 {
-	_cleanup_(buffer_deinit) struct buffer clean = {0};
-
 	begin_field(d, name);
-	if (d->json) {
+	if (d->json)
 		text_json(&d->out, value, strlen(value));
-		return;
-	}
-	text_clean(&clean, value);
-	buffer_append(&d->out, "\"", 1);
-	for (size_t i = 0; i < clean.len; i++)
-		buffer_append(&d->out, clean.data[i] == '"' ? "\"\"" : (char *)&clean.data[i],
-			      clean.data[i] == '"' ? 2 : 1);
-	buffer_append(&d->out, "\"", 1);
-	d->out.bad |= clean.bad;
+	else
+		text_csv(&d->out, value);
 }
 
 static void number_field(struct data *d, const char *name, uint64_t value)

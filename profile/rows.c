@@ -51,21 +51,13 @@ static int row_get(struct rows *rows, struct fold *fold, uint32_t id, struct row
 	uint32_t *number = &rows->by_id[min_u64(id, rows->n_ids - 1)];
 
 	if (!*number) {
-		if (rows->n == rows->room) {
-			size_t room = rows->room ? rows->room * 2 : 256;
-			struct row *more;
-			/* And as much again for sorting. */
-			int r = fold_hold(fold, (int64_t)((room - rows->room) * 2 * sizeof(*more)),
-					  "rows");
+		/* And as much again for sorting. */
+		int r = rows->n < rows->room
+				? 0
+				: fold_grow(fold, rows->list, rows->room, 256, 2, "rows");
 
-			if (r < 0)
-				return trace(r);
-			more = reallocarray(rows->list, room, sizeof(*more));
-			if (!more)
-				return fail(-ENOMEM);
-			rows->list = more;
-			rows->room = room;
-		}
+		if (r < 0)
+			return trace(r);
 		rows->list[rows->n++] = (struct row){.id = id, .inlined = true};
 		*number = (uint32_t)rows->n;
 	}
@@ -117,7 +109,6 @@ static int add_calls(struct rows *rows, struct fold *fold, enum report_by by, ui
 	return r < 0 ? trace(r) : 0;
 }
 
-/* The symbol that stands for why the thread waited; UINT32_MAX: it ran. */
 /* Is it the reason of a wait (protos/wait-module.h)? */
 static bool is_wait(const struct fold *f, uint32_t symbol)
 {
@@ -125,6 +116,7 @@ static bool is_wait(const struct fold *f, uint32_t symbol)
 	       fold_symbol_name(f, symbol)[0] == '[';
 }
 
+/* The symbol that stands for why the thread waited; UINT32_MAX: it ran. */
 static uint32_t reason_of(const struct fold *fold, const uint32_t *calls, size_t n)
 {
 	uint32_t symbol = n ? fold_call_symbol(calls[n - 1]) : UINT32_MAX;

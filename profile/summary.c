@@ -136,9 +136,18 @@ static void add_samples(struct summary *s, const struct fold *f)
 
 static void add_stacks(struct summary *s, const struct fold *f)
 {
+	static const struct {
+		const char *stat, *words;
+		bool share; /* of the samples */
+	} notes[] = {
+		{"stacks.by_fp", "by frame pointers, as unwind information fails", false},
+		{"stacks.completed", "by earlier ones of their threads", false},
+		{"stacks.lacking_functions", "lack functions of an interpreter", true},
+		{"functions.freed", "functions were freed before their names were read", false},
+	};
 	struct summary_fact *fact = fact_new(s, "Stacks");
 	uint64_t whole = f->count - f->cut - f->failed - f->no_stack;
-	double completed, unchecked = 0;
+	double n, unchecked = 0;
 	char number[32];
 
 	if (!f->count) {
@@ -154,22 +163,12 @@ static void add_stacks(struct summary *s, const struct fold *f)
 	if (!f->only && as_count(unchecked))
 		fact_append(fact, ", %s unchecked (callchains without unwind information)",
 			    text_share(as_count(unchecked), f->count, number));
-	if (!f->only && profile_stat_value(f->profile, "stacks.by_fp", &completed) &&
-	    as_count(completed))
-		fact_append(fact, " (%s by frame pointers, as unwind information fails)",
-			    text_count(as_count(completed), number));
-	if (!f->only && profile_stat_value(f->profile, "stacks.completed", &completed) &&
-	    as_count(completed))
-		fact_append(fact, " (%s by earlier ones of their threads)",
-			    text_count(as_count(completed), number));
-	if (!f->only && profile_stat_value(f->profile, "stacks.lacking_functions", &completed) &&
-	    as_count(completed))
-		fact_append(fact, " (%s lack functions of an interpreter)",
-			    text_share(as_count(completed), f->count, number));
-	if (!f->only && profile_stat_value(f->profile, "functions.freed", &completed) &&
-	    as_count(completed))
-		fact_append(fact, " (%s functions were freed before their names were read)",
-			    text_count(as_count(completed), number));
+	for (size_t i = 0; i < ARRAY_SIZE(notes) && !f->only; i++)
+		if (profile_stat_value(f->profile, notes[i].stat, &n) && as_count(n))
+			fact_append(fact, " (%s %s)",
+				    notes[i].share ? text_share(as_count(n), f->count, number)
+						   : text_count(as_count(n), number),
+				    notes[i].words);
 	if (f->cut)
 		fact_append(fact, ", %s cut", text_share(f->cut, f->count, number));
 	if (f->failed)

@@ -115,20 +115,12 @@ static bool item_goes_on(const struct walk *w, uint64_t item)
 
 static int push(struct walk *w, uint32_t rank, uint64_t item)
 {
-	if (w->n_items == w->room_items) {
-		size_t room = w->room_items ? w->room_items * 2 : 1024;
-		uint64_t *more;
-		int r = fold_hold(w->fold, (int64_t)((room - w->room_items) * sizeof(*more)),
-				  "calls of one caller");
+	int r = w->n_items < w->room_items ? 0
+					   : fold_grow(w->fold, w->items, w->room_items, 1024, 1,
+						       "calls of one caller");
 
-		if (r < 0)
-			return trace(r);
-		more = reallocarray(w->items, room, sizeof(*more));
-		if (!more)
-			return fail(-ENOMEM);
-		w->items = more;
-		w->room_items = room;
-	}
+	if (r < 0)
+		return trace(r);
 	w->items[w->n_items++] = (uint64_t)rank << (CALL_BITS + NODE_BITS) | item;
 	return 0;
 }

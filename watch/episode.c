@@ -298,10 +298,9 @@ static int put_images(struct writer *w)
 	buffer_append(&b, "[", 1);
 	for (size_t i = 0; i < p->n_modules; i++) {
 		const struct profile_module *m = &p->modules[i];
-		const char *path = string_table_text(&p->strings, m->path);
 
-		buffer_printf(&b, "%s\n{\"path\":", i ? "," : "");
-		text_json(&b, path, strlen(path));
+		text_json_append(&b, i ? ",\n{\"path\":" : "\n{\"path\":",
+				 string_table_text(&p->strings, m->path));
 		buffer_printf(&b, ",\"build_id\":\"");
 		for (uint32_t k = 0; k < m->build_id_len && k < sizeof(m->build_id); k++)
 			buffer_printf(&b, "%02x", m->build_id[k]);
@@ -329,12 +328,6 @@ static int put_lines(struct writer *w)
 	return put_file(w, "episode.lines", &b);
 }
 
-static void put_text(struct buffer *b, const char *key, const char *text)
-{
-	buffer_printf(b, ",\n\"%s\": ", key);
-	text_json(b, text, strlen(text));
-}
-
 static int put_episode(struct writer *w)
 {
 	_cleanup_(buffer_deinit) struct buffer b = {0};
@@ -342,9 +335,9 @@ static int put_episode(struct writer *w)
 	const struct trigger_episode *of = &w->episode->of;
 
 	buffer_printf(&b, "{\"version\": 1");
-	put_text(&b, "rule", rule->name);
-	put_text(&b, "when", watch_when_names[rule->when]);
-	put_text(&b, "unit", watch_when_unit(rule->when));
+	text_json_append(&b, ",\n\"rule\": ", rule->name);
+	text_json_append(&b, ",\n\"when\": ", watch_when_names[rule->when]);
+	text_json_append(&b, ",\n\"unit\": ", watch_when_unit(rule->when));
 	buffer_printf(&b, ",\n\"above\": %g,\n\"average\": %.3f,\n\"peak\": %.3f", rule->above,
 		      of->average, of->peak);
 	buffer_printf(&b, ",\n\"start\": %.3f,\n\"lasting\": %.3f",
@@ -352,12 +345,12 @@ static int put_episode(struct writer *w)
 	buffer_printf(&b, ",\n\"start_trace_ns\": %" PRIu64 ",\n\"end_trace_ns\": %" PRIu64,
 		      of->start, of->end);
 	buffer_printf(&b, ",\n\"pid\": %u,\n\"samples\": %zu", of->pid, w->profile->n_samples);
-	put_text(&b, "process", w->process);
-	put_text(&b, "cgroup", rule->cgroup);
-	put_text(&b, "event", rule->event);
-	put_text(&b, "mark", rule->mark);
-	put_text(&b, "hottest", w->hottest);
-	put_text(&b, "trace", "trace.pftrace");
+	text_json_append(&b, ",\n\"process\": ", w->process);
+	text_json_append(&b, ",\n\"cgroup\": ", rule->cgroup);
+	text_json_append(&b, ",\n\"event\": ", rule->event);
+	text_json_append(&b, ",\n\"mark\": ", rule->mark);
+	text_json_append(&b, ",\n\"hottest\": ", w->hottest);
+	text_json_append(&b, ",\n\"trace\": ", "trace.pftrace");
 	buffer_printf(&b, "\n}\n");
 	return put_file(w, "episode.json", &b);
 }

@@ -93,6 +93,46 @@ static void json_strings(void **state)
 	assert_json("\xe2\x80\xa9\xff", 4, "\"\\u2029" BAD "\"");
 }
 
+static void assert_printed(const char *text, const char *expected)
+{
+	char *out = NULL;
+	size_t len;
+	FILE *f = open_memstream(&out, &len);
+
+	text_json_print(f, "x:", text);
+	fclose(f);
+	assert_string_equal(out, expected);
+	free(out);
+}
+
+/* Not for a page: '<' stays. */
+static void json_on_a_stream(void **state)
+{
+	(void)state;
+	assert_printed(NULL, "x:null");
+	assert_printed("", "x:\"\"");
+	assert_printed("a\"b\\c\n\x7f<&>'", "x:\"a\\\"b\\\\c\\u000a\\u007f<&>'\"");
+	assert_printed("gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x94\xa5",
+		       "x:\"gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x94\xa5\"");
+	/* overlong, surrogate, above the end, cut short, a lone continuation */
+	assert_printed("\xc0\xaf", "x:\"\\ufffd\\ufffd\"");
+	assert_printed("\xed\xa0\x80", "x:\"\\ufffd\\ufffd\\ufffd\"");
+	assert_printed("\xf4\x90\x80\x80", "x:\"\\ufffd\\ufffd\\ufffd\\ufffd\"");
+	assert_printed("\xe2\x82", "x:\"\\ufffd\\ufffd\"");
+	assert_printed("x\x80y", "x:\"x\\ufffdy\"");
+}
+
+static void csv_fields(void **state)
+{
+	struct buffer b = {0};
+
+	(void)state;
+	text_csv(&b, "a \"b\",\n");
+	buffer_append(&b, "", 1);
+	assert_string_equal((const char *)b.data, "\"a \"\"b\"\",?\"");
+	buffer_deinit(&b);
+}
+
 static void numbers(void **state)
 {
 	char to[32];
@@ -149,6 +189,8 @@ int main(void)
 		cmocka_unit_test(no_controls),
 		cmocka_unit_test(names_are_cut_in_the_middle),
 		cmocka_unit_test(json_strings),
+		cmocka_unit_test(json_on_a_stream),
+		cmocka_unit_test(csv_fields),
 		cmocka_unit_test(numbers),
 		cmocka_unit_test(shares_are_0_or_100_only_when_they_are),
 		cmocka_unit_test(html_has_no_tags),
