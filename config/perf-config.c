@@ -149,35 +149,19 @@ static int choose_share(struct perf_config_job *job, uint32_t count, struct filt
 	return 0;
 }
 
-static struct filter_scope legacy_scope(const Pb__PerfEventConfig *m)
-{
-	return (struct filter_scope){
-		.target_cmdlines = (const char *const *)m->target_cmdline,
-		.n_target_cmdlines = m->n_target_cmdline,
-		.exclude_cmdlines = (const char *const *)m->exclude_cmdline,
-		.n_exclude_cmdlines = m->n_exclude_cmdline,
-		.target_pids = m->target_pid,
-		.n_target_pids = m->n_target_pid,
-		.exclude_pids = m->exclude_pid,
-		.n_exclude_pids = m->n_exclude_pid,
-		.additional_cmdlines = m->additional_cmdline_count,
-	};
-}
-
-static struct filter_scope new_scope(const Pb__PerfEventConfig__Scope *s)
-{
-	return (struct filter_scope){
-		.target_cmdlines = (const char *const *)s->target_cmdline,
-		.n_target_cmdlines = s->n_target_cmdline,
-		.exclude_cmdlines = (const char *const *)s->exclude_cmdline,
-		.n_exclude_cmdlines = s->n_exclude_cmdline,
-		.target_pids = s->target_pid,
-		.n_target_pids = s->n_target_pid,
-		.exclude_pids = s->exclude_pid,
-		.n_exclude_pids = s->n_exclude_pid,
-		.additional_cmdlines = s->additional_cmdline_count,
-	};
-}
+/* Of a scope, or of a config, which had these fields before. */
+#define SCOPE_OF(m)                                                            \
+	((struct filter_scope){                                                \
+		.target_cmdlines = (const char *const *)(m)->target_cmdline,   \
+		.n_target_cmdlines = (m)->n_target_cmdline,                    \
+		.exclude_cmdlines = (const char *const *)(m)->exclude_cmdline, \
+		.n_exclude_cmdlines = (m)->n_exclude_cmdline,                  \
+		.target_pids = (m)->target_pid,                                \
+		.n_target_pids = (m)->n_target_pid,                            \
+		.exclude_pids = (m)->exclude_pid,                              \
+		.n_exclude_pids = (m)->n_exclude_pid,                          \
+		.additional_cmdlines = (m)->additional_cmdline_count,          \
+	})
 
 /* Without stacks there is no scope: counters are the machine's. */
 static int set_scope(struct perf_config_job *job)
@@ -193,7 +177,7 @@ static int set_scope(struct perf_config_job *job)
 				    "installers of programs are known on Android only");
 	if (!c && !m->all_cpus)
 		return 0;
-	scope = c && c->scope ? new_scope(c->scope) : legacy_scope(m);
+	scope = c && c->scope ? SCOPE_OF(c->scope) : SCOPE_OF(m);
 	if (c && c->scope && c->scope->process_shard_count)
 		r = choose_share(job, c->scope->process_shard_count, &scope);
 	if (r >= 0)
@@ -354,54 +338,36 @@ static int set_event(struct perf_config_job *job, const struct event *e)
 	return 0;
 }
 
-static struct event event_of_timebase(const Pb__PerfEvents__Timebase *t)
-{
-	struct event e = {.path = "timebase"};
-
-	if (!t)
-		return e;
-	e.is_counter = t->event_case == PB__PERF_EVENTS__TIMEBASE__EVENT_COUNTER;
-	if (e.is_counter)
-		e.counter = (int)t->counter;
-	if (t->event_case == PB__PERF_EVENTS__TIMEBASE__EVENT_TRACEPOINT)
-		e.tracepoint = t->tracepoint;
-	if (t->event_case == PB__PERF_EVENTS__TIMEBASE__EVENT_RAW_EVENT)
-		e.raw = t->raw_event;
-	e.name = t->name;
-	e.modifiers = t->modifiers;
-	e.n_modifiers = t->n_modifiers;
-	return e;
-}
-
-static struct event event_of_follower(const Pb__FollowerEvent *f, size_t index)
-{
-	struct event e = {
-		.name = f->name, .modifiers = f->modifiers, .n_modifiers = f->n_modifiers};
-
-	(void)snprintf(e.path, sizeof(e.path), "followers[%zu]", index);
-	e.is_counter = f->event_case == PB__FOLLOWER_EVENT__EVENT_COUNTER;
-	if (e.is_counter)
-		e.counter = (int)f->counter;
-	if (f->event_case == PB__FOLLOWER_EVENT__EVENT_TRACEPOINT)
-		e.tracepoint = f->tracepoint;
-	if (f->event_case == PB__FOLLOWER_EVENT__EVENT_RAW_EVENT)
-		e.raw = f->raw_event;
-	return e;
-}
+/* Of a timebase or a follower, with the names of its cases. */
+#define EVENT_OF(m, CASE)                                                                     \
+	((struct event){                                                                      \
+		.is_counter = (m)->event_case == CASE##__EVENT_COUNTER,                       \
+		.counter = (m)->event_case == CASE##__EVENT_COUNTER ? (int)(m)->counter : 0,  \
+		.tracepoint =                                                                 \
+			(m)->event_case == CASE##__EVENT_TRACEPOINT ? (m)->tracepoint : NULL, \
+		.raw = (m)->event_case == CASE##__EVENT_RAW_EVENT ? (m)->raw_event : NULL,    \
+		.name = (m)->name,                                                            \
+		.modifiers = (m)->modifiers,                                                  \
+		.n_modifiers = (m)->n_modifiers,                                              \
+	})
 
 static int set_events(struct perf_config_job *job)
 {
 	struct perf_config *c = job->config;
 	const Pb__PerfEventConfig *m = c->message;
-	struct event e = event_of_timebase(m->timebase);
+	struct event e = {.name = NULL};
 	int r;
 
 	if (m->n_followers > PERF_MAX_FOLLOWERS)
 		return refuse_field(job, -EINVAL, "followers", "%zu given, at most %d are possible",
 				    m->n_followers, PERF_MAX_FOLLOWERS);
+	if (m->timebase)
+		e = EVENT_OF(m->timebase, PB__PERF_EVENTS__TIMEBASE);
+	(void)snprintf(e.path, sizeof(e.path), "timebase");
 	r = set_event(job, &e);
 	for (size_t i = 0; r >= 0 && i < m->n_followers; i++) {
-		e = event_of_follower(m->followers[i], i);
+		e = EVENT_OF(m->followers[i], PB__FOLLOWER_EVENT);
+		(void)snprintf(e.path, sizeof(e.path), "followers[%zu]", i);
 		r = set_event(job, &e);
 	}
 	c->options.specs = c->specs;

@@ -75,10 +75,8 @@ static bool same_crc(int fd, uint32_t crc)
 	uint64_t at = 0;
 
 	while (at < CRC_FILE_MAX) {
-		ssize_t n = pread(fd, buffer, sizeof(buffer), (off_t)at);
+		ssize_t n = read_fd_at(fd, buffer, sizeof(buffer), at);
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0)
 			return false;
 		if (n == 0)
@@ -140,17 +138,18 @@ static int add_link(struct places *places, const struct uw_elf *elf, const char 
 
 /* ---- files ---- */
 
-/* A descriptor, -1, or -ENOMEM; so is the next. */
-int uw_debugfile_open_id(const struct uw_build_id *id, const char *path, struct uw_source *source)
+/* A descriptor, -1, or -ENOMEM; so are the next two.  The first places->n_by_id places have the build id, the others the link's CRC.
+ * @unchecked: takes what has the link's name. */
+static int open_right(struct places *places, const struct uw_build_id *id, bool unchecked,
+		      struct uw_source *source)
 {
-	struct places places = {.n = 0};
+	for (size_t at = 0; at < places->n; at++) {
+		int fd = open_next(places, &at, source), r;
 
-	add_build_id(&places, id);
-	if (path[0] == '/')
-		places.paths[places.n++] = path;
-	for (size_t at = 0; at < places.n; at++) {
-		int fd = open_next(&places, &at, source), r = fd < 0 ? 0 : same_build_id(fd, id);
-
+		if (fd < 0)
+			break;
+		r = at < places->n_by_id ? same_build_id(fd, id)
+					 : unchecked || same_crc(fd, places->crc);
 		if (r > 0)
 			return fd;
 		(void)fd_close(fd);
@@ -160,7 +159,17 @@ int uw_debugfile_open_id(const struct uw_build_id *id, const char *path, struct 
 	return -1;
 }
 
-/* @unchecked: takes what has the link's name. */
+int uw_debugfile_open_id(const struct uw_build_id *id, const char *path, struct uw_source *source)
+{
+	struct places places = {.n = 0};
+
+	add_build_id(&places, id);
+	if (path[0] == '/')
+		places.paths[places.n++] = path;
+	places.n_by_id = places.n;
+	return open_right(&places, id, false, source);
+}
+
 static int open_of(const struct uw_elf *elf, const char *path, struct uw_source *source,
 		   bool unchecked)
 {
@@ -171,22 +180,7 @@ static int open_of(const struct uw_elf *elf, const char *path, struct uw_source 
 	uw_elf_build_id(elf, &id);
 	add_build_id(&places, &id);
 	r = add_link(&places, elf, path);
-	if (r < 0)
-		return trace(r);
-	for (size_t at = 0; at < places.n; at++) {
-		int fd = open_next(&places, &at, source);
-
-		if (fd < 0)
-			break;
-		r = at < places.n_by_id ? same_build_id(fd, &id)
-					: unchecked || same_crc(fd, places.crc);
-		if (r > 0)
-			return fd;
-		(void)fd_close(fd);
-		if (r < 0)
-			return trace(r);
-	}
-	return -1;
+	return r < 0 ? trace(r) : open_right(&places, &id, unchecked, source);
 }
 
 int uw_debugfile_open(const struct uw_elf *elf, const char *path, struct uw_source *source,

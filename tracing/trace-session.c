@@ -200,6 +200,15 @@ static int put_head(struct trace_session *t, const int64_t uuid[2])
 	return r < 0 ? trace(r) : 0;
 }
 
+static int flush_out(struct trace_session *t)
+{
+	int r = put_out(t);
+
+	if (r >= 0)
+		r = t->options.out->flush(t->options.out);
+	return r < 0 ? trace(r) : 0;
+}
+
 static int output_begin(struct trace_session *t)
 {
 	const int64_t uuid[] = {t->config->trace_uuid_msb, t->config->trace_uuid_lsb};
@@ -208,27 +217,18 @@ static int output_begin(struct trace_session *t)
 	if (r >= 0)
 		r = check_limit(t);
 	t->head_len = t->packets.len;
-	if (r >= 0 && t->held)
-		return 0;
-	if (r >= 0)
-		r = put_out(t);
-	if (r >= 0)
-		r = t->options.out->flush(t->options.out);
+	if (r >= 0 && !t->held)
+		r = flush_out(t);
 	return r < 0 ? trace(r) : 0;
 }
 
 /* The first trigger: what was held goes out, without the events and clocks for which there is no room. */
 static int output_release(struct trace_session *t)
 {
-	int r;
-
 	t->held = false;
 	if (t->packets.len > t->max_bytes)
 		t->packets.len = t->head_len;
-	r = put_out(t);
-	if (r >= 0)
-		r = t->options.out->flush(t->options.out);
-	return r < 0 ? trace(r) : 0;
+	return flush_out(t);
 }
 
 /* How much has been written; a sink that compresses knows it only behind a flush. */
@@ -322,11 +322,7 @@ static int output_end(struct trace_session *t)
 	if (t->full)
 		t->packets.len = 0;
 	r = put_stats(t);
-	if (r >= 0)
-		r = put_out(t);
-	if (r >= 0)
-		r = t->options.out->flush(t->options.out);
-	return r < 0 ? trace(r) : 0;
+	return r < 0 ? trace(r) : flush_out(t);
 }
 
 /* ---- snapshots (trace-clones.h) ---- */
