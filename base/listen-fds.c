@@ -4,15 +4,13 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stddef.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/listen-fds.h"
+#include "base/peer.h"
 
 /* The kernel takes net.core.somaxconn where that is less. */
 enum { FIRST = 3, MAX_FDS = 1024, BACKLOG = 4096 };
@@ -135,27 +133,18 @@ static int make_room(const struct sockaddr_un *at)
 
 int listen_at(const char *path, unsigned mode, int *ret_fd)
 {
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	_cleanup_(fd_closep) int fd =
 		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	size_t len = strlen(path), at_len = sizeof(at);
 	bool abstract = *path == '@';
-	int r = 0;
+	struct sockaddr_un at;
+	socklen_t len;
+	int r = fd < 0 ? fail(-errno) : unix_address(path, &at, &len);
 
-	if (fd < 0)
-		return fail(-errno);
-	if (len < 1 + (size_t)abstract || len >= sizeof(at.sun_path))
-		return fail(-ENAMETOOLONG);
-	memcpy(at.sun_path, path, len);
-	if (abstract) {
-		at.sun_path[0] = 0;
-		at_len = offsetof(struct sockaddr_un, sun_path) + len;
-	} else {
+	if (r >= 0 && !abstract)
 		r = make_room(&at);
-	}
 	if (r < 0)
 		return trace(r);
-	if (bind(fd, (const struct sockaddr *)&at, (socklen_t)at_len) < 0)
+	if (bind(fd, (const struct sockaddr *)&at, len) < 0)
 		return fail(-errno);
 	/* Before listen(): no process can connect while the mode is that of the umask. */
 	if ((!abstract && chmod(path, mode) < 0) || listen(fd, BACKLOG) < 0) {

@@ -11,12 +11,11 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "cli/ask.h"
 #include "base/error.h"
+#include "base/peer.h"
 
 struct ask {
 	struct ask_options options;
@@ -40,23 +39,8 @@ static const char gone[] = "the daemon has exited; the trace holds the samples r
 
 int ask_connect(const char *path, int *ret_fd)
 {
-	const struct timeval limit = {.tv_sec = CONNECT_S}, no_limit = {0};
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	_cleanup_(fd_closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	size_t len = strlen(path);
-
-	if (fd < 0)
-		return fail(-errno);
-	if (!len || len >= sizeof(at.sun_path))
-		return fail(-ENAMETOOLONG);
-	memcpy(at.sun_path, path, len);
 	/* A full backlog for CONNECT_S counts as no daemon. */
-	if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0 ||
-	    connect(fd, (const struct sockaddr *)&at, sizeof(at)) < 0 ||
-	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &no_limit, sizeof(no_limit)) < 0)
-		return fail(-errno);
-	*ret_fd = take_fd(fd);
-	return 0;
+	return trace(unix_connect(path, 0, CONNECT_S * 1000000, NULL, ret_fd));
 }
 
 bool ask_possible(const char *socket)

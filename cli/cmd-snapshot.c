@@ -6,8 +6,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +17,7 @@
 #include "cli/spawn.h"
 #include "base/error.h"
 #include "base/fd-message.h"
+#include "base/peer.h"
 #include "daemon/control/control-protocol.h"
 #include "profile/profile-text.h"
 #include "trace/sink.h"
@@ -126,25 +125,16 @@ static const struct options options = {
 /* @until: CLOCK_MONOTONIC, ns.  -ESRCH: no recorder with this pid; -EPERM: of another user; -EAGAIN: it does not accept. */
 static int connect_to(uint32_t pid, uint64_t until, int *ret_fd, uid_t *ret_owner)
 {
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	uint64_t now = clock_ns(CLOCK_MONOTONIC), us = now < until ? (until - now) / 1000 : 0;
-	/* of connect(2); 0 would have no end */
-	const struct timeval wait = {(time_t)(us / 1000000), (suseconds_t)max_u64(us % 1000000, 1)};
-	_cleanup_(fd_closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	_cleanup_(fd_closep) int fd = -1;
+	char name[FLIGHT_SOCKET_MAX];
 	struct ucred peer;
-	socklen_t len = sizeof(peer);
-	int n;
+	int r;
 
-	if (fd < 0)
-		return fail(-errno);
-	n = snprintf(at.sun_path, sizeof(at.sun_path), FLIGHT_SOCKET, pid);
-	at.sun_path[0] = 0;
-	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
-	if (connect(fd, (const struct sockaddr *)&at,
-		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)n)) < 0)
-		return errno == ECONNREFUSED ? -ESRCH : fail(-errno);
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
-		return fail(-errno);
+	(void)snprintf(name, sizeof(name), FLIGHT_SOCKET, pid);
+	r = unix_connect(name, 0, max_u64(us, 1), &peer, &fd);
+	if (r < 0)
+		return r == -ECONNREFUSED ? -ESRCH : fail(r);
 	if (peer.pid != (pid_t)pid) /* another process has taken the name */
 		return -ESRCH;
 	if (peer.uid != geteuid() && geteuid() != 0)

@@ -11,9 +11,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,6 +24,7 @@
 #include "cli/record-marks.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/peer.h"
 #include "base/shared-counts.h"
 #include "watch/episode.h"
 #include "watch/gauge.h"
@@ -219,18 +218,12 @@ static void arm_recorder(struct watcher *w, uint64_t now)
 					       .asked_at = clock_ns(CLOCK_MONOTONIC),
 					       .arm_ns = ARM_S * NSEC_PER_SEC +
 							 2 * w->rules.calm_poll_ns};
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	_cleanup_(fd_closep) int fd =
-		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	_cleanup_(fd_closep) int fd = -1;
+	char name[FLIGHT_SOCKET_MAX];
 	struct ucred peer;
-	socklen_t len = sizeof(peer);
-	int n = snprintf(at.sun_path, sizeof(at.sun_path), FLIGHT_SOCKET, (uint32_t)w->recorder);
 
-	at.sun_path[0] = 0;
-	if (fd < 0 ||
-	    connect(fd, (const struct sockaddr *)&at,
-		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)n)) < 0 ||
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.pid != w->recorder ||
+	(void)snprintf(name, sizeof(name), FLIGHT_SOCKET, (uint32_t)w->recorder);
+	if (unix_connect(name, SOCK_NONBLOCK, 0, &peer, &fd) < 0 || peer.pid != w->recorder ||
 	    send(fd, &request, sizeof(request), MSG_NOSIGNAL) != sizeof(request))
 		log_verbose("the recorder cannot be armed: %s", strerror(errno));
 	else

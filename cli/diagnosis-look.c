@@ -10,14 +10,13 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/caps.h"
 #include "base/error.h"
+#include "base/peer.h"
 #include "cli/diagnosis.h"
 #include "perf/gate.h"
 #include "perf/spec.h"
@@ -124,22 +123,13 @@ static int tracepoint(void)
 
 static bool listens(const char *path, bool *ret_outside)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	_cleanup_(fd_closep) int fd = -1;
 	struct ucred listener = {0};
-	socklen_t len = sizeof(listener);
+	bool listens = unix_connect(path, SOCK_NONBLOCK, 0, &listener, &fd) >= 0;
 
-	*ret_outside = false;
-	if (strlen(path) >= sizeof(address.sun_path))
-		return false;
-	memcpy(address.sun_path, path, strlen(path));
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-		return false;
 	/* A process that has no id here is 0 (pid_namespaces(7)). */
-	*ret_outside =
-		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &listener, &len) < 0 || listener.pid == 0;
-	return true;
+	*ret_outside = listens && listener.pid == 0;
+	return listens;
 }
 
 /* As the daemon would judge us: by the kernel's data about the other end of the socket. */

@@ -13,7 +13,7 @@
 
 #define FLIGHT_SOCKET "@perfwind-recorder-%u"
 
-enum { FLIGHT_VERSION = 2 };
+enum { FLIGHT_VERSION = 2, FLIGHT_SOCKET_MAX = 64 };
 
 struct flight_request {
 	uint32_t version,

@@ -8,25 +8,22 @@
 
 #include "cli/notify.h"
 #include "base/error.h"
+#include "base/peer.h"
 
 void notify_state(const char *text)
 {
 	const char *name = getenv("NOTIFY_SOCKET");
-	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	_cleanup_(fd_closep) int fd = -1;
-	size_t len = name ? strlen(name) : 0;
+	struct sockaddr_un a;
+	socklen_t len;
 
 	/* A path or an abstract name; vsock addresses are for virtual machines. */
-	if (!len || len >= sizeof(a.sun_path) || (*name != '/' && *name != '@'))
+	if (!name || (*name != '/' && *name != '@') || unix_address(name, &a, &len) < 0)
 		return;
-	memcpy(a.sun_path, name, len);
-	if (*name == '@')
-		a.sun_path[0] = 0;
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd >= 0)
 		(void)sendto(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT,
-			     (const struct sockaddr *)&a,
-			     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
+			     (const struct sockaddr *)&a, len);
 }
 
 void notify_reloading(void)

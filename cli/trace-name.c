@@ -3,63 +3,46 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "cli/trace-name.h"
 #include "cli/trigger-socket.h"
 #include "base/error.h"
+#include "base/listen-fds.h"
+#include "base/peer.h"
 
-static int open_name(const char *name, struct sockaddr_un *ret_address, socklen_t *ret_len)
+/* The abstract name: no file, no cleanup. */
+static int name_of(const char *name, char to[static 128])
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int n, fd;
-
+	_Static_assert(TRACE_NAME_MAX + sizeof("@perfwind/4294967295/") <= 108, "of sun_path");
 	if (strlen(name) > TRACE_NAME_MAX)
 		return fail(-ENAMETOOLONG);
-	/* A leading NUL selects the abstract namespace: no file, no cleanup. */
-	n = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "perfwind/%u/%s",
-		     (unsigned)getuid(), name);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return fail(-errno);
-	*ret_address = address;
-	*ret_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-	return fd;
+	(void)snprintf(to, 128, "@perfwind/%u/%s", (unsigned)getuid(), name);
+	return 0;
 }
 
 int trace_name_take(const char *name, int *ret_fd)
 {
-	_cleanup_(fd_closep) int fd = -1;
-	struct sockaddr_un address;
-	socklen_t len;
+	char socket[128];
+	int r = name_of(name, socket);
 
-	fd = open_name(name, &address, &len);
-	if (fd < 0)
-		return trace(fd);
-	if (bind(fd, (const struct sockaddr *)&address, len) < 0 || listen(fd, 4) < 0)
-		return fail(-errno);
-	*ret_fd = take_fd(fd);
-	return 0;
+	return r < 0 ? trace(r) : trace(listen_at(socket, 0, ret_fd));
 }
 
 /* The listening process, if it belongs to this user: another user may have bound the name. */
 static int find_owner(const char *name, pid_t *ret_pid)
 {
 	_cleanup_(fd_closep) int fd = -1;
+	char socket[128];
 	struct ucred owner;
-	struct sockaddr_un address;
-	socklen_t len, size = sizeof(owner);
+	int r = name_of(name, socket);
 
-	fd = open_name(name, &address, &len);
-	if (fd < 0)
-		return trace(fd);
-	if (connect(fd, (const struct sockaddr *)&address, len) < 0)
-		return errno == ECONNREFUSED ? -ENOENT : fail(-errno);
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &owner, &size) < 0)
-		return fail(-errno);
+	if (r < 0)
+		return trace(r);
+	r = unix_connect(socket, 0, 0, &owner, &fd);
+	if (r < 0)
+		return r == -ECONNREFUSED ? -ENOENT : fail(r);
 	if (owner.uid != getuid() || owner.pid <= 0)
 		return fail(-EPERM);
 	*ret_pid = owner.pid;

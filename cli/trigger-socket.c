@@ -2,13 +2,12 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cli/trigger-socket.h"
 #include "base/error.h"
+#include "base/peer.h"
 
 enum {
 	ANSWER_MS = 2000,
@@ -44,12 +43,12 @@ struct message {
 
 static socklen_t make_address(uint32_t uid, uint32_t pid, struct sockaddr_un *ret_address)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int n = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, PREFIX "%u/%u", uid,
-			 pid);
+	char name[64];
+	socklen_t len = 0;
 
-	*ret_address = address;
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+	(void)snprintf(name, sizeof(name), "@" PREFIX "%u/%u", uid, pid);
+	(void)unix_address(name, ret_address, &len);
+	return len;
 }
 
 static int open_socket(void)

@@ -12,13 +12,13 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/closer.h"
 #include "base/error.h"
 #include "base/fd-message.h"
+#include "base/listen-fds.h"
 #include "base/peer.h"
 #include "base/table.h"
 #include "marks/mark-threads.h"
@@ -86,25 +86,6 @@ static uint64_t lease(const struct mark_rings *r)
 
 /* ---- life cycle ---- */
 
-/* @name: "@" and an abstract name. */
-static int listen_at(const char *name, int *ret_fd)
-{
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	size_t len = strlen(name);
-	_cleanup_(fd_closep) int fd =
-		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	memcpy(address.sun_path, name, len);
-	address.sun_path[0] = 0;
-	if (fd < 0 ||
-	    bind(fd, (const struct sockaddr *)&address,
-		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0 ||
-	    listen(fd, SOMAXCONN) < 0)
-		return fail(-errno);
-	*ret_fd = take_fd(fd);
-	return 0;
-}
-
 static int open_socket(struct mark_rings *r)
 {
 	uint64_t number;
@@ -114,7 +95,7 @@ static int open_socket(struct mark_rings *r)
 		return fail(-EIO);
 	(void)snprintf(r->socket, sizeof(r->socket), "@perfwind-marks-%016llx",
 		       (unsigned long long)number);
-	result = listen_at(r->socket, &r->listen_fd);
+	result = listen_at(r->socket, 0, &r->listen_fd);
 	if (result < 0)
 		return trace(result);
 	(void)snprintf(r->environment, sizeof(r->environment), "%x:%llx:%x:%s",
@@ -224,7 +205,7 @@ int mark_rings_welcome(struct mark_rings *r)
 	(void)snprintf(name, sizeof(name), MARKS_ALL_SOCKET "%0*x", MARKS_ALL_DIGITS,
 		       (unsigned)geteuid());
 	r->welcomes = true;
-	return listen_at(name, &r->hello_fd);
+	return listen_at(name, 0, &r->hello_fd);
 }
 
 /* A number of a process may be used again: its start belongs to it. */

@@ -10,10 +10,10 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/peer.h"
 #include "daemon/producer/frame.h"
 #include "daemon/producer/producer.h"
 
@@ -492,31 +492,17 @@ uint32_t producer_backoff_ms(uint32_t last_ms)
 	return !last_ms ? FIRST_WAIT_MS : (uint32_t)min_u64(last_ms * 2ull, LAST_WAIT_MS);
 }
 
-/* A path, or with '@' a name in the abstract namespace.  -EAFNOSUPPORT: TCP and vsock, over which
- * no memory can be shared. */
-static int address_of(const char *name, struct sockaddr_un *ret_address, socklen_t *ret_len)
+/* -EAFNOSUPPORT: TCP and vsock, over which no memory can be shared. */
+static int check_name(const char *name)
 {
-	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	const char *colon = strrchr(name, ':');
-	size_t len = strlen(name);
 	uint64_t port;
 
 	if (!strncmp(name, "vsock://", 8))
 		return fail(-EAFNOSUPPORT);
 	if (name[0] != '@' && colon && parse_u64(colon + 1, 10, UINT16_MAX, &port) == 0)
 		return fail(-EAFNOSUPPORT);
-	if (!len)
-		return fail(-ENOENT);
-	if (len >= sizeof(a.sun_path))
-		return fail(-ENAMETOOLONG);
-	memcpy(a.sun_path, name, len);
-	*ret_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + 1);
-	if (name[0] == '@') {
-		a.sun_path[0] = 0;
-		(*ret_len)--; /* a NUL would be part of the name */
-	}
-	*ret_address = a;
-	return 0;
+	return *name ? 0 : fail(-ENOENT);
 }
 
 /* ---- lost and tried again ---- */
@@ -619,19 +605,10 @@ static int ready(struct loop_source *source, uint32_t events)
 
 int producer_connect(const char *name, int *ret_fd)
 {
-	_cleanup_(fd_closep) int fd = -1;
-	struct sockaddr_un address = {0};
-	socklen_t len = 0;
-	int r = address_of(name, &address, &len);
+	int r = check_name(name);
 
-	if (r < 0)
-		return trace(r);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	/* A local socket connects at once or not at all: EAGAIN is a full backlog. */
-	if (fd < 0 || connect(fd, (const struct sockaddr *)&address, len) < 0)
-		return fail(-errno);
-	*ret_fd = take_fd(fd);
-	return 0;
+	return r < 0 ? trace(r) : trace(unix_connect(name, SOCK_NONBLOCK, 0, NULL, ret_fd));
 }
 
 /* The credentials of a connected socket are the listener's at its listen(2) (net/unix/af_unix.c,

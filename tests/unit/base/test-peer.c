@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -84,11 +86,56 @@ static void test_by_number(void **state)
 	assert_int_equal(peer_pidfd(-1, false, INT32_MAX), -ESRCH);
 }
 
+static void test_addresses(void **state)
+{
+	struct sockaddr_un at;
+	char long_name[sizeof(at.sun_path) + 1];
+	socklen_t len;
+
+	(void)state;
+	memset(long_name, 'x', sizeof(long_name) - 1);
+	long_name[sizeof(long_name) - 1] = 0;
+	assert_int_equal(unix_address("", &at, &len), -ENAMETOOLONG);
+	assert_int_equal(unix_address("@", &at, &len), -ENAMETOOLONG);
+	assert_int_equal(unix_address(long_name, &at, &len), -ENAMETOOLONG);
+	assert_int_equal(unix_address("/a", &at, &len), 0);
+	assert_int_equal(len, offsetof(struct sockaddr_un, sun_path) + 3); /* its NUL counts */
+	assert_int_equal(unix_address("@a", &at, &len), 0);
+	assert_int_equal(len, offsetof(struct sockaddr_un, sun_path) + 2);
+	assert_memory_equal(at.sun_path, "\0a", 2);
+}
+
+/* No process listens; then this process does, and a full backlog is waited for with an end. */
+static void test_connections(void **state)
+{
+	int listener, fd[8], n = 0, r;
+	struct ucred peer = {0};
+	char name[64];
+
+	(void)state;
+	(void)snprintf(name, sizeof(name), "@test-peer-connect-%d", getpid());
+	assert_int_equal(unix_connect(name, 0, 0, &peer, &fd[0]), -ECONNREFUSED);
+	assert_int_equal(listen_at(name, 0, &listener), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	while ((r = unix_connect(name, 0, 1000, &peer, &fd[n])) == 0) {
+		assert_int_equal(peer.pid, getpid());
+		assert_true(++n < 8);
+	}
+	assert_int_equal(r, -EAGAIN);
+	assert_int_equal(unix_connect(name, SOCK_NONBLOCK, 0, NULL, &fd[n]), -EAGAIN);
+	assert_true(n > 0);
+	while (n)
+		close(fd[--n]);
+	close(listener);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_by_socket),
 		cmocka_unit_test(test_by_number),
+		cmocka_unit_test(test_addresses),
+		cmocka_unit_test(test_connections),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
