@@ -377,7 +377,7 @@ int import_keep_small(struct import *im)
 			(void)process_table_forget_one(im->processes, NULL);
 			im->forgotten++;
 		}
-		uw_modules_forget_unused(im->modules);
+		(void)uw_modules_forget_unused(im->modules, NULL, NULL); /* cannot fail */
 	}
 	return r < 0 ? trace(r) : 0;
 }

@@ -510,6 +510,14 @@ static int keep_cache_small(struct session *s)
 			    bytes > UW_MODULES_BYTES / 8 * 9 ? 0 : SESSION_CACHE_IDLE_S);
 }
 
+/* Modules that nothing needs any more (emit_tick() forgets them first). */
+static int forget_modules(struct session *s)
+{
+	struct idle_limit idle = {.session = s};
+
+	return uw_modules_forget_unused(s->modules, order_drop, &idle);
+}
+
 /* At the configured interval: modules that were not used for some seconds are dropped; others
  * would only be loaded again. */
 static int clear_caches(struct session *s)
@@ -573,6 +581,8 @@ int session_second(struct session *s)
 
 	end_missing(s);
 	process_table_release_ended(s->processes, SESSION_ENDED);
+	if (r >= 0)
+		r = forget_modules(s);
 	reader_trim(s->reader);
 	if (r >= 0)
 		r = session_retry(s);

@@ -202,15 +202,33 @@ static void prune(struct uw_modules *modules)
 	}
 }
 
-void uw_modules_forget_unused(struct uw_modules *modules)
+bool uw_modules_has_owners(const struct uw_module *module, uint32_t owners)
+{
+	return atomic_load_explicit(&module->refs, memory_order_acquire) ==
+	       owners + (module->entry != NULL);
+}
+
+int uw_modules_forget_unused(struct uw_modules *modules,
+			     int (*drop_unwind)(struct uw_module *module, void *arg), void *arg)
 {
 	struct entry *e = modules->oldest, *newer;
+	int r = 0;
 
-	for (; e; e = newer) {
+	for (; e && r >= 0; e = newer) {
 		newer = e->newer;
-		if (atomic_load_explicit(&e->module->refs, memory_order_acquire) == 1)
+		if (!uw_modules_has_owners(e->module, 0))
+			continue;
+		if (drop_unwind && uw_module_unwind_state(e->module) == UW_MODULE_READY)
+			r = drop_unwind(e->module, arg);
+		else
 			entry_free(modules, e);
 	}
+	return r < 0 ? trace(r) : 0;
+}
+
+size_t uw_modules_n(const struct uw_modules *modules)
+{
+	return modules->n;
 }
 
 size_t uw_modules_set_bytes(const struct uw_modules *modules)

@@ -20,8 +20,14 @@ int uw_modules_loaded(struct uw_modules *modules, struct uw_module *module);
 int uw_modules_add(struct uw_modules *modules, enum uw_module_kind kind, const char *path,
 		   struct uw_module **ret_module);
 
-/* Modules that no process maps and nothing else refers to are forgotten. */
-void uw_modules_forget_unused(struct uw_modules *modules);
+/* Does nothing refer to @module but the set and @owners others? */
+bool uw_modules_has_owners(const struct uw_module *module, uint32_t owners);
+/* Modules that no process maps and nothing else refers to are forgotten.  Where the unwind half is loaded, and @drop_unwind is not
+ * NULL, it is dropped first: as in struct uw_modules_limit; the next call forgets the module. */
+int uw_modules_forget_unused(struct uw_modules *modules,
+			     int (*drop_unwind)(struct uw_module *module, void *arg), void *arg);
+/* How many there are. */
+size_t uw_modules_n(const struct uw_modules *modules);
 /* Memory of the set itself: paths and keys, without what was loaded of the modules. */
 size_t uw_modules_set_bytes(const struct uw_modules *modules);
 

@@ -596,6 +596,11 @@ int writer_forget(struct writer *w)
 	return r < 0 ? trace(r) : 0;
 }
 
+size_t writer_table_bytes(const struct writer *w)
+{
+	return intern_frame_bytes(&w->intern) + stacks_bytes(&w->intern.stacks);
+}
+
 /* Tables that have grown to their bound are dropped between two samples, when no id is under way.
  */
 static int keep_bounds(struct writer *w)

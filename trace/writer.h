@@ -6,7 +6,7 @@
  *
  * How long an id is good: a mapping's for the writer's life; a callstack's for the writer_sample()
  * that follows; a frame's while writer_generation() stays the same (it changes only in writer_forget(), and inside
- * writer_sample(), when the tables have reached their bound, which a program without a JIT compiler never gets to). */
+ * writer_sample(), when the tables have reached their bound). */
 #pragma once
 
 #include "base/bytes.h"
@@ -115,6 +115,8 @@ bool writer_frame_parts(const struct writer *writer, uint32_t frame,
 uint32_t writer_generation(const struct writer *writer);
 /* Drops all frames, names of frames and callstacks, with the memory for them, and begins a new generation. */
 int writer_forget(struct writer *writer);
+/* Memory of what it drops. */
+size_t writer_table_bytes(const struct writer *writer);
 /* Frames @ids, innermost first, -> callstack id.  -ESTALE for a frame of an older generation. */
 int writer_callstack(struct writer *writer, const uint32_t *ids, size_t n, uint32_t *ret_callstack);
 

@@ -12,7 +12,11 @@
 #include "session/pipeline/jit-hint.h"
 #include "symbols/image.h"
 
-enum { AGAIN_MAX_S = 8 };
+enum {
+	AGAIN_MAX_S = 8,
+	LINED_MAX = 128 << 10, /* addresses of a module; of more all lines are requested again */
+	LIST_KEPT = 64,	       /* addresses: room that an empty list keeps */
+};
 
 struct emit_module *emit_module_new(struct uw_module *module, const struct sample_info *info)
 {
@@ -41,6 +45,7 @@ void emit_module_free(struct emit_module *m)
 	table_deinit(&m->functions);
 	free(m->unnamed.vaddrs);
 	free(m->unlined.vaddrs);
+	free(m->lined);
 	jit_epochs_deinit(&m->epochs);
 	free(m);
 }
@@ -96,17 +101,74 @@ static int by_address(const void *left, const void *right)
 	return *a < *b ? -1 : *a > *b;
 }
 
+static size_t sort_unique(uint64_t *list, size_t n)
+{
+	size_t kept = 0;
+
+	if (n)
+		qsort(list, n, sizeof(*list), by_address);
+	for (size_t i = 0; i < n; i++)
+		if (!kept || list[kept - 1] != list[i])
+			list[kept++] = list[i];
+	return kept;
+}
+
 /* A frame may be there twice, as it is where one was guessed. */
 static size_t take_due(struct emit_module *m, uint64_t to[static LOAD_VADDRS_MAX])
 {
-	size_t due = min_u64(m->unlined_due - m->unlined_asked, LOAD_VADDRS_MAX), n = 0;
+	size_t due = min_u64(m->unlined_due - m->unlined_asked, LOAD_VADDRS_MAX);
 
 	memcpy(to, m->unlined.vaddrs + m->unlined_asked, due * sizeof(*to));
-	qsort(to, due, sizeof(*to), by_address);
-	for (size_t i = 0; i < due; i++)
-		if (!n || to[n - 1] != to[i])
-			to[n++] = to[i];
-	return n;
+	return sort_unique(to, due);
+}
+
+/* Names of JIT code and of scripts come with lines, or change: their frames get them again. */
+static void remember_lined(struct emit_module *m)
+{
+	uint32_t *list;
+	size_t n = 0;
+
+	if (m->no_lines || !m->frames.n_used || uw_module_kind(m->module) == UW_MODULE_JIT)
+		return;
+	list = reallocarray(m->lined, m->n_lined + m->frames.n_used, sizeof(*list));
+	if (!list)
+		return;
+	n = m->n_lined;
+	table_for_each (&m->frames, slot)
+		if ((slot->key & ~WRITER_GUESSED) <= UINT32_MAX)
+			list[n++] = (uint32_t)slot->key;
+	m->lined = list;
+	m->n_lined = sort_unique_u32(list, n);
+	list = reallocarray(m->lined, m->n_lined, sizeof(*list));
+	m->lined = list ? list : m->lined;
+}
+
+void emit_module_forget_frames(struct emit_module *m)
+{
+	remember_lined(m);
+	if (m->n_lined > LINED_MAX) {
+		free(m->lined);
+		m->lined = NULL;
+		m->n_lined = 0;
+	}
+	m->unnamed.n = sort_unique(m->unnamed.vaddrs, m->unnamed.n); /* they are added again */
+	m->has_mapping = false;
+	table_deinit(&m->frames);
+}
+
+bool emit_module_had_lines(const struct emit_module *m, uint64_t vaddr)
+{
+	size_t low = 0, high = m->n_lined;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (m->lined[mid] < vaddr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < m->n_lined && m->lined[low] == vaddr;
 }
 
 size_t emit_module_ask_lines(struct emit_module *m, struct loader *loader)
@@ -126,6 +188,15 @@ size_t emit_module_ask_lines(struct emit_module *m, struct loader *loader)
 	}
 	m->unlined_asked += n;
 	return distinct;
+}
+
+void emit_module_forget_lined(struct emit_module *m)
+{
+	if (m->unlined.room > LIST_KEPT) {
+		free(m->unlined.vaddrs);
+		m->unlined = (struct late_list){0};
+	}
+	m->unlined.n = m->unlined_asked = m->unlined_due = 0;
 }
 
 size_t emit_module_count_freed(struct emit_module *m, const struct load_answer *a)

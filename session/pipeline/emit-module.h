@@ -24,6 +24,9 @@ struct emit_module {
 	bool has_dump; /* of JIT code: a jitdump was seen; all modules are asked at each tick */
 	struct table frames; /* ELF address -> frame id, or an index marked UNSYMBOLIZED */
 	struct late_list unnamed, unlined;
+	uint32_t *
+		lined; /* addresses that were in `unlined` before frames were forgotten; ascending */
+	size_t n_lined;
 	size_t unlined_asked, unlined_due; /* of unlined: requested; to be requested now */
 	uint64_t unsymbolized_samples, last_sample;
 	uint32_t pid, owner;	       /* a process that has mapped it, */
@@ -34,7 +37,8 @@ struct emit_module {
 	/* Of a JIT module: seconds until its map is read again, and how many at the last time. */
 	uint32_t again_in, again_after;
 	struct jit_epochs
-		epochs; /* of JIT code that can have a jitdump: in the addresses of its frames */
+		epochs;	 /* of JIT code that can have a jitdump: in the addresses of its frames */
+	bool last_asked; /* emit-forget.c: what is missing of its names was requested a last time */
 	bool dump_asked, dump_again; /* again: once more when the answer is there */
 	uint64_t dump_asked_at;	     /* CLOCK_MONOTONIC: or its symbols, at first */
 	uint64_t dump_more_at;	     /* ... when an answer with more was there */
@@ -53,6 +57,12 @@ void emit_module_ask_symbols(struct emit_module *m, struct loader *loader);
 /* Requests the lines of the next addresses that are due, each distinct one once.  How many; 0: none can be
  * requested now. */
 size_t emit_module_ask_lines(struct emit_module *m, struct loader *loader);
+/* The writer forgets all ids.  Frames that come again do not get their lines again. */
+void emit_module_forget_frames(struct emit_module *m);
+/* Were the lines of @vaddr listed before frames were forgotten? */
+bool emit_module_had_lines(const struct emit_module *m, uint64_t vaddr);
+/* All its lines were requested: the list begins again. */
+void emit_module_forget_lined(struct emit_module *m);
 /* Names of an interpreter's functions have come.  Returns how many functions were asked for the first time and were not there any
  * more.  (Of JavaScript 0: no name has other reasons there.) */
 size_t emit_module_count_freed(struct emit_module *m, const struct load_answer *a);

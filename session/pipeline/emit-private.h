@@ -2,7 +2,8 @@
  *
  *   emit.c          frames: caches of ids, names, lines that arrive later
  *   emit-sample.c   samples: processes and threads, the stack, the packet
- *   emit-dumps.c    jitdumps that grow */
+ *   emit-dumps.c    jitdumps that grow
+ *   emit-forget.c   modules that no process has any more */
 #pragma once
 
 #include "base/table.h"
@@ -11,6 +12,24 @@
 #include "session/pipeline/wait-emit.h"
 
 enum { EMIT_IDS = UW_MAX_FRAMES + 512 + 2 + WAIT_WAKER_IDS };
+
+/* A frame without a symbol. */
+struct unsymbolized_frame {
+	uint32_t id;
+	uint32_t module;  /* index into emit->modules */
+	uint32_t looked;  /* for its caller */
+	uint64_t samples; /* its share of the module's unsymbolized_samples */
+};
+
+/* The name of a function, for further addresses in it: demangling costs 4,000 instructions. */
+struct named_symbol {
+	uint64_t start;
+	uint32_t module; /* emit_module's index + 1; 0: free */
+	uint32_t name;	 /* id of the writer */
+};
+enum { NAMED_SLOTS = 16384 };
+/* Of unsymbolized_frame.module: it was forgotten. */
+#define EMIT_NO_MODULE UINT32_MAX
 
 /* What the trace has of processes and threads. */
 struct announcer {
@@ -38,6 +57,8 @@ struct emit {
 	uint64_t vaddrs_in_flight;	   /* their addresses */
 	uint64_t lines_cpu_ns, started_at; /* CLOCK_MONOTONIC */
 	uint64_t n_samples;
+	struct emit_unsymbolized *forgotten; /* of modules that were forgotten; the paths are own */
+	size_t n_forgotten, forgotten_room;
 	uint32_t generation;	    /* of the writer's ids */
 	uint32_t kernel_generation; /* of the kernel's names */
 	struct announcer announcer;
@@ -53,3 +74,12 @@ void emit_note_dump(struct emit *em, struct emit_module *m);
 void emit_enter_time(struct emit *em, const struct sample_info *info);
 /* Writes the frame ids of an outcome into em->ids, innermost first. */
 int emit_stack_ids(struct emit *em, const struct outcome *o, size_t *ret_n);
+/* Modules that nothing needs any more are forgotten: no process has them mapped, they had no frame for two minutes, and the names and
+ * lines of their frames are written (else these are requested).  Each second.  Their samples without symbols stay in the list. */
+void emit_forget_modules(struct emit *em);
+/* Requests the lines of @m that are due, as many as may be in flight. */
+void emit_request_lines(struct emit *em, struct emit_module *m);
+/* Have lines taken less than their share of the CPU time while recording? */
+bool emit_has_time_for_lines(const struct emit *em);
+/* Marked ids have changed: caches and recent stacks are without them. */
+void emit_forget_unsymbolized(struct emit *em);

@@ -36,12 +36,13 @@ enum {
 	LINES_BATCH = 2048,  /* addresses that justify opening a module's DWARF while recording */
 	LINES_MANY = 4096,   /* of all modules: more than are looked up soon after the stop */
 	LINES_SHARE = 100,   /* ... while lines have cost less than 1/100 of one CPU */
-	NAMED_SLOTS = 16384,
 	RECENT_STACKS = 64,
 	CALLERS_MAX = 16, /* frames without a symbol, up to the one that called this code */
 	CALLER_LOOKS = 64,
 	RECENT_FRAMES = 256,
 	PREFETCH_FRAMES = 16,  /* of the next stack: the innermost ones change */
+	RENEW_S = 600,	       /* frames and stacks that were last seen before are forgotten, */
+	RENEW_BYTES = 4 << 20, /* ... where they need more than this */
 	MAX_UNLINED = 1 << 20, /* addresses of all modules: no more lines are requested */
 };
 
@@ -54,20 +55,6 @@ struct cached_frame {
 	uint32_t id; /* or an index marked UNSYMBOLIZED; 0: free */
 };
 
-/* A frame without a symbol. */
-struct unsymbolized_frame {
-	uint32_t id;
-	uint32_t module;  /* index into emit->modules */
-	uint32_t looked;  /* for its caller */
-	uint64_t samples; /* its share of the module's unsymbolized_samples */
-};
-
-/* The name of a function, for further addresses in it: demangling costs 4,000 instructions. */
-struct named_symbol {
-	uint64_t start;
-	uint32_t module; /* emit_module's index + 1; 0: free */
-	uint32_t name;	 /* id of the writer */
-};
 struct frame_name {
 	uint32_t id; /* of the writer; 0: none (yet) */
 	enum frame_kind kind;
@@ -95,8 +82,11 @@ static void forget_recent(struct emit *em)
 static void settle_unsymbolized(struct emit *em)
 {
 	for (size_t i = 0; i < em->n_unsymbolized; i++) {
-		struct emit_module *m = em->modules[em->unsymbolized[i].module];
+		struct emit_module *m;
 
+		if (em->unsymbolized[i].module == EMIT_NO_MODULE)
+			continue;
+		m = em->modules[em->unsymbolized[i].module];
 		if (emit_module_names_to_come(m) && uw_module_kind(m->module) != UW_MODULE_JIT)
 			m->unsymbolized_samples -= em->unsymbolized[i].samples;
 	}
@@ -114,10 +104,8 @@ static void forget_ids(struct emit *em)
 	em->unsymbolized_room = 0;
 	forget_recent(em);
 	em->has_unknown_mapping = false;
-	for (size_t i = 0; i < em->n_modules; i++) {
-		em->modules[i]->has_mapping = false;
-		table_deinit(&em->modules[i]->frames); /* the next ones may be others */
-	}
+	for (size_t i = 0; i < em->n_modules; i++)
+		emit_module_forget_frames(em->modules[i]); /* the next ones may be others */
 }
 
 void emit_check_ids(struct emit *em)
@@ -273,7 +261,7 @@ static void write_own_lines(struct emit *em, struct emit_module *m)
 			(void)write_named(em, m, m->unlined.vaddrs[m->unlined_asked], &name);
 }
 
-static void request_lines(struct emit *em, struct emit_module *m)
+void emit_request_lines(struct emit *em, struct emit_module *m)
 {
 	if (emit_module_has_epochs(m))
 		write_own_lines(em, m);
@@ -285,6 +273,10 @@ static void request_lines(struct emit *em, struct emit_module *m)
 			return;
 		em->vaddrs_in_flight += n;
 		em->lines_in_flight++;
+	}
+	if (m->no_lines || m->unlined_asked == m->unlined.n) {
+		em->n_unlined -= m->unlined.n;
+		emit_module_forget_lined(m);
 	}
 	em->lines_blocked |= m->unlined_asked < m->unlined_due && !m->no_lines &&
 			     emit_module_names_by_lines(m->module);
@@ -298,7 +290,7 @@ static void request_blocked(struct emit *em)
 	em->lines_blocked = false;
 	for (size_t i = 0; i < em->n_modules; i++)
 		if (emit_module_names_by_lines(em->modules[i]->module))
-			request_lines(em, em->modules[i]);
+			emit_request_lines(em, em->modules[i]);
 }
 
 /* A frame that is new in this module.  @address has WRITER_GUESSED where the frame was guessed; @kind: FRAME_NATIVE
@@ -321,12 +313,12 @@ static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map
 	if (r >= 0 && kind != FRAME_NATIVE)
 		writer_frame_kind(em->c.writer, *ret_id, kind);
 	if (r >= 0 && !m->no_lines && em->n_unlined < MAX_UNLINED &&
-	    (name.line || !emit_module_has_epochs(m))) {
+	    (name.line || !emit_module_has_epochs(m)) && !emit_module_had_lines(m, vaddr)) {
 		em->n_unlined++;
 		r = late_list_push(&m->unlined, vaddr);
 		if (r >= 0 && emit_module_names_by_lines(m->module)) {
 			m->unlined_due = m->unlined.n;
-			request_lines(em, m);
+			emit_request_lines(em, m);
 		}
 	}
 	if (r < 0 || name.id)
@@ -449,7 +441,6 @@ static int frame_id(struct emit *em, const struct sample_info *info, uint64_t fr
 /* ---- stacks ---- */
 
 static bool set_named(const struct emit *em, struct emit_module *m, uint64_t vaddr);
-static void forget_unsymbolized(struct emit *em);
 
 /* JIT code without a symbol, @ids[i], which a compiler of regular expressions made, has a name by the function that runs it. */
 static int name_by_caller(struct emit *em, uint32_t *ids, size_t i, size_t n)
@@ -479,7 +470,7 @@ static int name_by_caller(struct emit *em, uint32_t *ids, size_t i, size_t n)
 		r = writer_symbol(em->c.writer, own.mapping, own.rel_pc,
 				  &(struct writer_line){.function = text}, 1);
 	if (set_named(em, m, own.rel_pc))
-		forget_unsymbolized(em);
+		emit_forget_unsymbolized(em);
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -603,7 +594,7 @@ static bool set_named(const struct emit *em, struct emit_module *m, uint64_t vad
 	return changed;
 }
 
-static void forget_unsymbolized(struct emit *em)
+void emit_forget_unsymbolized(struct emit *em)
 {
 	for (size_t i = 0; i < CACHE_SLOTS; i++) {
 		if (em->cache[i].id & UNSYMBOLIZED)
@@ -677,7 +668,7 @@ static int settle_names(struct emit *em, struct emit_module *m)
 			continue;
 		r = write_named(em, m, vaddr, &name);
 		if (set_named(em, m, vaddr))
-			forget_unsymbolized(em);
+			emit_forget_unsymbolized(em);
 	}
 	return r < 0 ? trace(r) : 0;
 }
@@ -711,7 +702,7 @@ static int symbols_arrived(struct emit *em, struct emit_module *m, bool again, i
 	emit_check_ids(em);
 	r = write_late_names(em, m);
 	if (r)
-		forget_unsymbolized(em);
+		emit_forget_unsymbolized(em);
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -737,7 +728,7 @@ static int lines_arrived(struct emit *em, struct emit_module *m, const struct lo
 	if (a->error < 0)
 		m->no_lines = true;
 	em->c.account->freed_functions += emit_module_count_freed(m, a);
-	request_lines(em, m);
+	emit_request_lines(em, m);
 	request_blocked(em);
 	for (size_t i = 0, n; i < a->n_lines && a->lines[i].address < a->request.n_vaddrs && r >= 0;
 	     i += n) {
@@ -748,7 +739,7 @@ static int lines_arrived(struct emit *em, struct emit_module *m, const struct lo
 		r = write_lines(em, m, a->request.vaddrs[first->address], first, n, &named);
 	}
 	if (named) /* once: it walks over the whole cache */
-		forget_unsymbolized(em);
+		emit_forget_unsymbolized(em);
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -794,17 +785,20 @@ void emit_ask(struct emit *em)
 {
 	for (size_t i = 0; i < em->n_modules && em->lines_in_flight < LINES_IN_FLIGHT; i++) {
 		em->modules[i]->unlined_due = em->modules[i]->unlined.n;
-		request_lines(em, em->modules[i]);
+		emit_request_lines(em, em->modules[i]);
 	}
+}
+
+bool emit_has_time_for_lines(const struct emit *em)
+{
+	return !em->c.lines_at_end &&
+	       em->lines_cpu_ns <= (clock_ns(CLOCK_MONOTONIC) - em->started_at) / LINES_SHARE;
 }
 
 /* While recording: one module at a time, and only with many addresses. */
 static void request_batch(struct emit *em)
 {
-	uint64_t elapsed = clock_ns(CLOCK_MONOTONIC) - em->started_at;
-
-	if (em->c.lines_at_end || em->lines_in_flight || emit_lines_left(em) < LINES_MANY ||
-	    em->lines_cpu_ns > elapsed / LINES_SHARE)
+	if (em->lines_in_flight || emit_lines_left(em) < LINES_MANY || !emit_has_time_for_lines(em))
 		return;
 	for (size_t i = 0; i < em->n_modules; i++) {
 		struct emit_module *m = em->modules[i];
@@ -812,7 +806,7 @@ static void request_batch(struct emit *em)
 		if (m->no_lines || m->unlined.n - m->unlined_asked < LINES_BATCH)
 			continue;
 		m->unlined_due = m->unlined.n;
-		request_lines(em, m);
+		emit_request_lines(em, m);
 		return;
 	}
 }
@@ -833,6 +827,9 @@ int emit_tick(struct emit *em)
 		emit_module_ask_again(m, em->c.loader, false);
 	}
 	request_batch(em);
+	emit_forget_modules(em);
+	if (em->seconds % RENEW_S == 0 && writer_table_bytes(em->c.writer) > RENEW_BYTES)
+		return writer_forget(em->c.writer);
 	return writer_symbols_flush(em->c.writer);
 }
 
@@ -906,11 +903,13 @@ static size_t join_files(struct emit_unsymbolized *list, size_t n)
 
 int emit_unsymbolized(struct emit *em, struct emit_unsymbolized **ret_list, size_t *ret_n)
 {
-	struct emit_unsymbolized *list = calloc(em->n_modules + 1, sizeof(*list));
-	size_t n = 0;
+	struct emit_unsymbolized *list = calloc(em->n_modules + em->n_forgotten + 1, sizeof(*list));
+	size_t n = em->n_forgotten;
 
 	if (!list)
 		return fail(-ENOMEM);
+	if (n)
+		memcpy(list, em->forgotten, n * sizeof(*list));
 	for (size_t i = 0; i < em->n_modules; i++) {
 		const struct emit_module *m = em->modules[i];
 
@@ -962,6 +961,9 @@ struct emit *emit_free(struct emit *em)
 	for (size_t i = 0; i < em->n_modules; i++)
 		emit_module_free(em->modules[i]);
 	free(em->modules);
+	for (size_t i = 0; i < em->n_forgotten; i++)
+		free((char *)em->forgotten[i].path);
+	free(em->forgotten);
 	table_deinit(&em->by_serial);
 	unshared_free(em->unsymbolized, em->unsymbolized_room * sizeof(*em->unsymbolized));
 	free(em->recent);

@@ -4,6 +4,7 @@
   pw-modules [MODULES]    a struct uw_modules *: path, state of both halves, bytes, oldest first
   pw-account [ACCOUNT]    a struct account *: the equation of samples, and whether it holds
   pw-session [SESSION]    a struct session *: all of the above
+  pw-memory [SESSION]     a struct session *: entries and bytes of the tables that grow with what was seen
 
 Without an argument each prints what belongs to the first session that a frame of any thread has.
 """
@@ -76,6 +77,34 @@ def show_session(session):
     show_modules(session["modules"].dereference())
 
 
+def show_memory(session):
+    writer = gdb.lookup_global_symbol("writer_sample").type.fields()[0].type  # one of several structs of this name
+    intern, emit, modules = session["writer"].cast(writer)["intern"], session["emit"], session["modules"]
+    slot = gdb.lookup_type("struct table_slot").sizeof
+    print("frames %d of %d, %d bytes; names %d, %d bytes" % (int(intern["n_frames"]), int(intern["room_frames"]),
+          int(intern["room_frames"]) * intern["frames"].dereference().type.sizeof + 4 * int(intern["n_frame_slots"]),
+          int(intern["names"]["n_entries"]), int(intern["name_bytes"])))
+    print("mappings %d, places %d; callstacks %d bytes" % (int(intern["n_mappings"]), int(intern["places"]["n_entries"]),
+          int(intern["stacks"]["n_slots"]) * 8 + int(intern["stacks"]["room_entries"]) * 8 +
+          int(intern["stacks"]["room_words"]) * 4))
+    tables = lists = lined = 0
+    for i in range(int(emit["n_modules"])):
+        m = emit["modules"][i]
+        tables += int(m["frames"]["n_slots"]) * slot
+        lists += 8 * (int(m["unlined"]["room"]) + int(m["unnamed"]["room"]))
+        lined += int(m["unlined"]["n"]) - int(m["unlined_asked"])
+    print("modules with frames %d: tables %d bytes, lists %d bytes, %d addresses without lines" % (
+          int(emit["n_modules"]), tables, lists, lined))
+    print("frames without symbols %d of %d" % (int(emit["n_unsymbolized"]), int(emit["unsymbolized_room"])))
+    held, entry = 0, modules["oldest"]
+    while entry:
+        held += atomic(entry["module"]["unwind_bytes"]) + atomic(entry["module"]["symbol_bytes"])
+        entry = entry["newer"]
+    print("modules %d: keys and paths %d bytes, halves %d bytes" % (int(modules["n"]), int(modules["bytes"]), held))
+    processes = session["processes"]
+    print("processes %d living, %d ended" % (int(processes["living"]["n"]), int(processes["exited"]["n"])))
+
+
 def variables():
     """The arguments and local variables of every frame of every thread."""
     chosen = gdb.selected_thread()
@@ -130,3 +159,4 @@ Command("pw-processes", show_processes, "processes")
 Command("pw-modules", show_modules, "modules")
 Command("pw-account", show_account, "account")
 Command("pw-session", show_session, None)
+Command("pw-memory", show_memory, None)

@@ -711,6 +711,157 @@ static void many_modules(void **state)
 	fixture_deinit(&f);
 }
 
+/* @n programs from number @first on, each a file of its own, which have ended; some minutes later.  Returns the modules that are
+ * left, of the emitter and of the set. */
+static size_t churn(struct fixture *f, unsigned first, unsigned n)
+{
+	for (unsigned i = first; i < first + n; i++) {
+		struct process *process = process_get(f->processes, 10 + i);
+
+		assert_non_null(process);
+		sample_of(f, process, i);
+		assert_int_equal(process_exit(f->processes, 10 + i, 10 + i), 0);
+	}
+	process_table_release_ended(f->processes, 0);
+	for (unsigned second = 0; second < 150; second++)
+		assert_int_equal(emit_tick(f->emit), 0);
+	assert_int_equal(uw_modules_forget_unused(f->modules, NULL, NULL), 0);
+	return emit_n_modules(f->emit) + uw_modules_n(f->modules);
+}
+
+/* Memory does not grow with the number of programs that ran, and the list of files without symbols stays. */
+static void forgets_modules(void **state)
+{
+	struct process *process;
+	struct fixture f;
+	size_t bytes;
+
+	(void)state;
+	fixture_init(&f);
+	process = process_get(f.processes, 5);
+	sample_of(&f, process, 5000); /* this one runs on */
+	assert_int_equal(churn(&f, 0, 100), 2);
+	bytes = uw_modules_set_bytes(f.modules);
+	assert_int_equal(churn(&f, 100, 200), 2);
+	assert_int_equal(uw_modules_set_bytes(f.modules), bytes);
+	assert_int_equal(unsymbolized(&f), 301);
+	sample_of(&f, process, 5000); /* the caches have its frames */
+	sample_of(&f, process, 5001);
+	assert_int_equal(unsymbolized(&f), 303);
+	assert_int_equal(churn(&f, 0, 100), 4); /* the same files once more */
+	assert_int_equal(unsymbolized(&f), 403);
+	fixture_deinit(&f);
+}
+
+/* A module is kept until its lines were requested, and are there. */
+static void forgets_after_lines(void **state)
+{
+	struct uw_module *module;
+	struct process *process;
+	struct fixture f;
+
+	(void)state;
+	fixture_init_lines(&f, false);
+	module = map_self(&f, &process);
+	load(&f, module, process);
+	sample(&f, process, late_second);
+	assert_int_equal(process_exit(f.processes, process->pid, process->pid), 0);
+	process_table_release_ended(f.processes, 0);
+	for (unsigned second = 0; second < 150; second++)
+		assert_int_equal(emit_tick(f.emit), 0);
+	assert_int_equal(emit_n_modules(f.emit), 1);
+	assert_int_equal(loader_pending(f.loader), 1);
+	answer_all(&f);
+	assert_true(has_late_name(&f, "test-emit-late.c"));
+	assert_int_equal(emit_lines_left(f.emit), 0);
+	/* This loader, which is no process of its own, has the DWARF open. */
+	assert_true(uw_modules_has_owners(module, 2));
+	(void)uw_module_unref(module);
+	for (unsigned second = 0; second < 10; second++)
+		assert_int_equal(emit_tick(f.emit), 0);
+	assert_int_equal(emit_n_modules(f.emit), 0);
+	(void)uw_module_ref(module);
+	fixture_deinit(&f);
+}
+
+/* @n stacks of 1,000 frames that were not there before, then ten minutes. */
+static size_t grow_tables(struct fixture *f, struct process *process, unsigned first, unsigned n)
+{
+	enum { FRAMES = 1000 };
+	struct outcome *o = calloc(1, sizeof(*o) + FRAMES * sizeof(o->frames[0]));
+	struct uw_space *space;
+	size_t bytes;
+
+	assert_non_null(o);
+	for (unsigned i = first; i < first + n; i++) {
+		assert_int_equal(process_space(f->processes, process, &space), 0);
+		o->kind = OUTCOME_SAMPLE;
+		o->result = UW_WHOLE;
+		o->n_user = FRAMES;
+		for (unsigned k = 0; k < FRAMES; k++)
+			o->frames[k] = 0x10000000 + 0x10 * (i * FRAMES + k + 1);
+		o->info.process = process_ref(process);
+		o->info.space = uw_space_ref(space);
+		o->info.pid = o->info.tid = process->pid;
+		assert_int_equal(emit_outcome(f->emit, o), 0);
+	}
+	free(o);
+	bytes = writer_table_bytes(f->writer);
+	for (unsigned second = 0; second < 600; second++)
+		assert_int_equal(emit_tick(f->emit), 0);
+	return bytes;
+}
+
+/* Frames and stacks of more than ten minutes ago are forgotten, but for small tables. */
+static void forgets_old_frames(void **state)
+{
+	struct process *process;
+	uint32_t generation;
+	struct fixture f;
+	size_t bytes;
+
+	(void)state;
+	fixture_init(&f);
+	process = process_get(f.processes, 5);
+	assert_int_equal(process_mmap(f.processes, 5, 0x10000000, 0x1000000, 0, true, "/large",
+				      &(struct uw_file_id){.major = 8, .inode = 1}),
+			 0);
+	generation = writer_generation(f.writer);
+	bytes = grow_tables(&f, process, 0, 50);
+	assert_true(bytes > 0);
+	assert_int_equal(writer_generation(f.writer), generation);
+	assert_int_equal(writer_table_bytes(f.writer), bytes);
+	bytes = grow_tables(&f, process, 50, 100);
+	assert_int_not_equal(writer_generation(f.writer), generation);
+	assert_int_equal(writer_table_bytes(f.writer), 0);
+	assert_true(grow_tables(&f, process, 150, 200) < bytes * 2);
+	assert_int_equal(writer_table_bytes(f.writer), 0);
+	fixture_deinit(&f);
+}
+
+/* Frames that were forgotten and come again do not get their lines twice. */
+static void lines_once(void **state)
+{
+	struct uw_module *module;
+	struct process *process;
+	struct fixture f;
+
+	(void)state;
+	fixture_init_lines(&f, false);
+	module = map_self(&f, &process);
+	load(&f, module, process);
+	sample(&f, process, late_second);
+	emit_ask(f.emit);
+	answer_all(&f);
+	assert_int_equal(emit_lines_left(f.emit), 0);
+	assert_int_equal(writer_forget(f.writer), 0);
+	sample(&f, process, late_second);
+	assert_int_equal(emit_lines_left(f.emit), 0);
+	sample(&f, process, late_first); /* a new one */
+	assert_int_equal(emit_lines_left(f.emit), 1);
+	fixture_deinit(&f);
+}
+
 /* Lines that were asked for when all was forgotten are answered all the same. */
 static void renewed_while_asked(void **state)
 {
@@ -785,6 +936,8 @@ int main(void)
 		cmocka_unit_test(gone_meanwhile),      cmocka_unit_test(many_modules),
 		cmocka_unit_test(renewed_while_asked), cmocka_unit_test(forgotten_meanwhile),
 		cmocka_unit_test(test_old_python),     cmocka_unit_test(test_name_by_caller),
+		cmocka_unit_test(forgets_modules),     cmocka_unit_test(forgets_after_lines),
+		cmocka_unit_test(forgets_old_frames),  cmocka_unit_test(lines_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
