@@ -48,21 +48,21 @@ int caps_keep(uint64_t mask)
 	return trace(caps_set(&caps));
 }
 
-static uint64_t lent = CAPS_ALL;
+static uint64_t for_helpers = CAPS_ALL;
 
-void caps_lend_only(uint64_t mask)
+void caps_limit_helpers(uint64_t mask)
 {
-	lent = mask;
+	for_helpers = mask;
 }
 
-int caps_keep_lent(uint64_t mask)
+int caps_keep_as_helper(uint64_t mask)
 {
 	struct caps caps;
 	int r = caps_get(&caps);
 
 	if (r < 0)
 		return trace(r);
-	caps.permitted &= mask & lent;
+	caps.permitted &= mask & for_helpers;
 	caps.effective = caps.permitted;
 	caps.inheritable = 0;
 	return trace(caps_set(&caps));
@@ -75,7 +75,7 @@ int caps_lay_aside(uint64_t in_effect)
 
 	if (r < 0)
 		return trace(r);
-	caps.permitted &= lent | in_effect;
+	caps.permitted &= for_helpers | in_effect;
 	caps.effective &= in_effect;
 	caps.inheritable = 0;
 	return trace(caps_set(&caps));

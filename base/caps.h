@@ -23,11 +23,11 @@ int caps_set(const struct caps *caps);
 /* Drops all capabilities that are not in @mask, permanently. The others stay in effect as far as
  * they were. */
 int caps_keep(uint64_t mask);
-/* Process-wide, for caps_keep_lent(): limits the capabilities of helper processes that are made
- * from now on to @mask; the default is all. Thread: main, before it has helpers. */
-void caps_lend_only(uint64_t mask);
-/* Makes the permitted capabilities in @mask that are lent effective, and drops all others. */
-int caps_keep_lent(uint64_t mask);
-/* Limits the effective capabilities to @mask; the others stay permitted as far as they can be lent
- * to helper processes. For a thread that makes them. */
+/* Process-wide: limits what caps_keep_as_helper() keeps in helper processes that are made from now on to @mask; the default
+ * is all. Thread: main, before it has helpers. */
+void caps_limit_helpers(uint64_t mask);
+/* In a helper process: makes the permitted capabilities in @mask effective, within caps_limit_helpers(), and drops all others. */
+int caps_keep_as_helper(uint64_t mask);
+/* Limits the effective capabilities to @mask; the others stay permitted as far as helper processes
+ * may have them. For a thread that makes them. */
 int caps_lay_aside(uint64_t mask);

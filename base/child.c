@@ -212,7 +212,7 @@ static void __attribute__((noreturn)) child_run(const struct child *c, pid_t par
 		_exit(0);
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	(void)prctl(PR_SET_NAME, c->name);
-	if (caps_keep_lent(c->rights) < 0)
+	if (caps_keep_as_helper(c->rights) < 0)
 		_exit(1);
 	/* The priority of the pipeline is not for helper processes. */
 	(void)sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});

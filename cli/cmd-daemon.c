@@ -457,7 +457,7 @@ static int start(struct daemon_run *run)
 		.producer_name = run->args.name ? run->args.name : PRODUCER_NAME,
 		.settings = run->settings,
 		.privileged = rights_held(),
-		.lends = rights_lend(),
+		.beyond_user = rights_beyond_user(),
 		.serving = serving,
 		.lost = lost,
 		.stopped = stopped,

@@ -187,7 +187,7 @@ void own_session_give_up(const struct features *features, bool probes)
 {
 	char error[256];
 
-	rights_lend_session(probes);
+	rights_prepare_session(probes);
 	child_landlock(features->has[FEATURE_LANDLOCK]);
 
 	if (rights_filter(RIGHTS_COMMAND, log_level >= LOG_LEVEL_VERBOSE, error, sizeof(error)) < 0)

@@ -39,7 +39,8 @@ void merge_put(struct merge *merge, uint32_t ring, uint64_t position);
 /* Releases what is left whatever its time (after the events are off): from the next round on there
  * is no T, and @now is ignored. */
 void merge_finish(struct merge *merge);
-/* Records that came after a later one was released (a count that should stay 0).  A record
- * that the kernel stamps before T and publishes after the head was loaded comes late: it copies up
- * to 64 KB in between, so a @now some 100 us behind the clock keeps the count at 0. */
+/* Records that came after a later one was released: the kernel stamped them before T and published them after the heads
+ * were loaded, as it copies up to 64 KB in between.  What such a record depends on was published before it, so the
+ * reader takes the clock itself: a sample that wakes it belongs to the round that follows, not to one 100 ms later.
+ * A caller that joins records of several CPUs passes a @now behind the clock (perf/pair.c), and the count stays 0. */
 uint64_t merge_violations(const struct merge *merge);

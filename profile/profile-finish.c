@@ -643,7 +643,7 @@ static void set_lines(struct profile *p, struct profile_frame *f, uint32_t first
 		outermost->kind = kind;
 }
 
-/* A frame written before its name was known lends it from one of the same address written after. */
+/* A frame written before its name was known takes it from one of the same address written after. */
 static int lend_names(struct reader *r)
 {
 	struct profile *p = r->profile;

@@ -160,7 +160,7 @@ int rights_reduce(const struct rights_options *o, char *error, size_t size)
 	if (r < 0)
 		return trace(r);
 	r = drop_caps(kept(when));
-	caps_lend_only(FOR_HELPERS);
+	caps_limit_helpers(FOR_HELPERS);
 	if (r >= 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		r = fail(-errno);
 	if (r < 0)
@@ -184,18 +184,18 @@ static uint64_t for_session(const struct caps *caps, bool probes)
 	return with_older(caps, FOR_SESSION, CAP_PERFMON) | (probes ? CAPS_BIT(CAP_SYS_ADMIN) : 0);
 }
 
-void rights_lend_session(bool probes)
+void rights_prepare_session(bool probes)
 {
 	struct caps caps;
-	uint64_t lent, mask;
+	uint64_t for_helpers, mask;
 
 	/* The kernel shows a process without SYS_PTRACE only to a process that has every capability it has. */
 	if (caps_get(&caps) < 0 || !(caps.permitted & CAPS_BIT(CAP_SYS_PTRACE)))
 		return;
-	lent = with_older(&caps, FOR_OPENER, CAP_CHECKPOINT_RESTORE);
-	caps_lend_only(lent);
+	for_helpers = with_older(&caps, FOR_OPENER, CAP_CHECKPOINT_RESTORE);
+	caps_limit_helpers(for_helpers);
 	raise_limit(RLIMIT_NICE, 40);
-	mask = lent | for_session(&caps, probes) | FOR_OUTPUT;
+	mask = for_helpers | for_session(&caps, probes) | FOR_OUTPUT;
 	drop_bounding(mask);
 	(void)caps_keep(mask);
 }
@@ -216,7 +216,7 @@ bool rights_held(void)
 	return geteuid() == 0 || caps_get(&caps) < 0 || caps.effective;
 }
 
-bool rights_lend(void)
+bool rights_beyond_user(void)
 {
 	return geteuid() != 0 && rights_held();
 }

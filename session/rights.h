@@ -24,11 +24,10 @@ struct rights_options {
 /* < 0: a line in @error. */
 int rights_reduce(const struct rights_options *options, char *error, size_t error_size);
 
-/* (To lend a capability: to keep it for helper processes, not in effect.)
- * The same for a command with its own session, in two steps.  Before the session is made: drops the capabilities that
- * neither the session nor its helper processes nor its output need.  @probes: it has kprobe or uprobe events.  Thread: main,
- * alone. */
-void rights_lend_session(bool probes);
+/* The same for a command with its own session, in two steps.  Before the session is made: drops the capabilities that
+ * neither the session nor its helper processes nor its output need, and limits those of the helper processes.  @probes: it
+ * has kprobe or uprobe events.  Thread: main, alone. */
+void rights_prepare_session(bool probes);
 /* Once the session runs: this thread keeps only what a running session needs.  @writes_later: its output file is not open
  * yet. */
 void rights_settle_session(bool writes_later, bool probes);
@@ -36,8 +35,8 @@ void rights_settle_session(bool writes_later, bool probes);
 /* Is the user root, or any capability in effect? */
 bool rights_held(void);
 
-/* Is any capability in effect, without being root? */
-bool rights_lend(void);
+/* Has a process that is not root any capability in effect?  It can then do what its user, elsewhere, could not. */
+bool rights_beyond_user(void);
 
 /* "perfmon,kill": the capabilities in effect that are known here, for a log line. */
 void rights_names(char *text, size_t size);

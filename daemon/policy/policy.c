@@ -262,9 +262,9 @@ uint32_t policy_person(const struct policy *p, uint32_t uid)
 
 /* ---- settings to ids ---- */
 
-void policy_traced_of(const struct settings *s, bool lends, struct policy_traced *p)
+void policy_traced_of(const struct settings *s, bool beyond_user, struct policy_traced *p)
 {
-	bool no_limit = !s->traced_set && !lends;
+	bool no_limit = !s->traced_set && !beyond_user;
 
 	*p = (struct policy_traced){
 		.everyone = no_limit || has_word(s->traced_users, "*"),

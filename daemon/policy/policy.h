@@ -8,7 +8,7 @@
  *   processes of users and groups that the settings name; processes that opt in (session/consent)
  *   the kernel, and counters of the whole machine        only if the settings allow it
  *   every process and the kernel, if no traced-* setting is given and the daemon has no capabilities beyond its
- *   user's own (it runs as root, or as a plain user that the kernel limits): it lends none to the clients
+ *   user's own (it runs as root, or as a plain user that the kernel limits)
  *
  * A process is a user's own when the kernel would let the user trace it (kernel/ptrace.c, __ptrace_may_access(), of a
  * caller without capabilities): its four user ids are the user's (so it is not a set-user-ID program), its four group
@@ -74,8 +74,8 @@ void policy_of(const struct settings *settings, struct policy *ret_policy);
 /* The users that may run the tracing service, besides root and the daemon's own user. */
 void policy_services_of(const struct settings *settings, struct policy_ids *ret_ids);
 bool policy_trusts_service(const struct policy_ids *ids, uint32_t uid);
-/* @lends: the daemon has capabilities beyond its user's own (rights_lends). */
-void policy_traced_of(const struct settings *settings, bool lends,
+/* @beyond_user: rights_beyond_user() of the daemon: clients of the service would use capabilities that its user lacks. */
+void policy_traced_of(const struct settings *settings, bool beyond_user,
 		      struct policy_traced *ret_policy);
 
 /* The user that @uid's limits count for, by the ranges of /etc/subuid (policy_of()). */

@@ -938,7 +938,7 @@ int daemon_new(const struct daemon_options *options, struct loop *loop, struct d
 #endif
 	d->options = *options;
 	d->loop = loop;
-	policy_traced_of(&options->settings, options->lends, &d->policy);
+	policy_traced_of(&options->settings, options->beyond_user, &d->policy);
 	policy_services_of(&options->settings, &d->services);
 	d->tick.source.fd = -1;
 	r = loop_timer_add(loop, &d->tick, 0, 0, tick);
@@ -972,7 +972,7 @@ struct daemon *daemon_free(struct daemon *d)
 void daemon_set_settings(struct daemon *d, const struct settings *settings)
 {
 	d->options.settings = *settings;
-	policy_traced_of(settings, d->options.lends, &d->policy);
+	policy_traced_of(settings, d->options.beyond_user, &d->policy);
 	policy_services_of(settings, &d->services);
 	producer_set_hints(d->producer, settings->shmem_page, settings->shmem_size);
 }

@@ -17,8 +17,8 @@ struct daemon_options {
 	const char *socket;	   /* NULL: as a stock producer finds it */
 	const char *producer_name; /* in configs: TraceConfig.producers, producer_name_filter */
 	struct settings settings;
-	bool privileged; /* rights_held() */
-	bool lends; /* it has capabilities that its user lacks (rights_lend): clients of the service use them */
+	bool privileged;  /* rights_held() */
+	bool beyond_user; /* rights_beyond_user(): clients of the service would use them */
 	struct features features;
 	struct consent *consent; /* of all sessions; borrowed, may be NULL */
 	/* The service has our data sources / the connection is lost (and tried again). */

@@ -13,7 +13,7 @@
 enum record_kind {
 	RECORD_SAMPLE,
 	RECORD_EVENT,  /* all that is not a sample */
-	RECORD_PARTNER /* of sideband rings: a sample of a wake-up, not parsed */
+	RECORD_WAKING, /* a sample of sched:sched_waking, in a sideband ring: not parsed (wait_reader_woken() does it) */
 };
 
 struct record_item {

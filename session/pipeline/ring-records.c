@@ -21,7 +21,7 @@ static int next(void *arg, struct record_item *item)
 	item->ring = m.ring;
 	item->cpu = item->from->cpu;
 	item->kind = m.record->type != PERF_RECORD_SAMPLE ? RECORD_EVENT
-		     : item->from->sideband		  ? RECORD_PARTNER
+		     : item->from->sideband		  ? RECORD_WAKING
 							  : RECORD_SAMPLE;
 	if (item->kind == RECORD_SAMPLE)
 		r = record_parse_sample(&item->from->layout, m.record, &item->sample);

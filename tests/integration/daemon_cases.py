@@ -1217,7 +1217,7 @@ def as_user(uid, *command, groups=()):
 
 
 class Shown:
-    """A daemon that lends rights, with settings of its own; targets of several users, by name."""
+    """A daemon with privileges beyond its user's, with settings of its own; targets of several users, by name."""
 
     def __init__(self, settings):
         self.folder = public(PERFWIND, os.path.join(PROGRAMS, "recursion"),

@@ -13,9 +13,9 @@ static int look(void)
 
 	if (caps_get(&caps) < 0 || (caps.permitted & two) != two)
 		return 77; /* no root, or one of a container */
-	caps_lend_only(~CAPS_BIT(CAP_SYSLOG));
-	if (caps_keep_lent(CAPS_ALL) < 0 || caps_get(&caps) < 0 || (caps.permitted & two) != two ||
-	    (caps.permitted & CAPS_BIT(CAP_SYSLOG)))
+	caps_limit_helpers(~CAPS_BIT(CAP_SYSLOG));
+	if (caps_keep_as_helper(CAPS_ALL) < 0 || caps_get(&caps) < 0 ||
+	    (caps.permitted & two) != two || (caps.permitted & CAPS_BIT(CAP_SYSLOG)))
 		return 6;
 	if (caps_keep(two) < 0 || caps_get(&caps) < 0 || caps.permitted != two ||
 	    caps.effective != two)
@@ -24,8 +24,8 @@ static int look(void)
 	if (caps_lay_aside(CAPS_BIT(CAP_KILL)) < 0 || caps_get(&caps) < 0 ||
 	    caps.permitted != two || caps.effective != CAPS_BIT(CAP_KILL))
 		return 7;
-	if (caps_keep_lent(CAPS_BIT(CAP_PERFMON) | CAPS_BIT(CAP_KILL)) < 0 || caps_get(&caps) < 0 ||
-	    caps.effective != two)
+	if (caps_keep_as_helper(CAPS_BIT(CAP_PERFMON) | CAPS_BIT(CAP_KILL)) < 0 ||
+	    caps_get(&caps) < 0 || caps.effective != two)
 		return 8;
 	caps.effective = 0;
 	if (caps_set(&caps) < 0 || caps_get(&caps) < 0 || caps.effective != 0 ||

@@ -60,7 +60,7 @@ static int no_new_rights(void)
 	EXPECT(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
 	rights_names(names, sizeof(names));
 	EXPECT(!strstr(names, "sys_ptrace"));
-	EXPECT(!rights_lend()); /* root's are root's own; a plain user has none */
+	EXPECT(!rights_beyond_user()); /* root's are root's own; a plain user has none */
 	if (getuid() != 0)
 		return 0;
 	EXPECT(is_usual(names));
@@ -101,7 +101,7 @@ static int another_user(void)
 	EXPECT(r == 0 && geteuid() != 0 && getuid() == geteuid());
 	rights_names(names, sizeof(names));
 	EXPECT(is_usual(names));
-	EXPECT(rights_lend());
+	EXPECT(rights_beyond_user());
 	return 0;
 }
 
@@ -135,7 +135,7 @@ static int session(void)
 	if (!(caps.permitted & RIGHT(SYS_PTRACE)) || !(caps.permitted & RIGHT(PERFMON)) ||
 	    !(caps.permitted & RIGHT(DAC_READ_SEARCH)))
 		return 0;
-	rights_lend_session(false);
+	rights_prepare_session(false);
 	EXPECT(caps_get(&caps) == 0 && !(caps.permitted & gone));
 	EXPECT(prctl(PR_CAPBSET_READ, CAP_SYS_MODULE, 0, 0, 0) == 0);
 	EXPECT((caps.effective & RIGHT(PERFMON)) && (caps.effective & RIGHT(SYS_PTRACE)));

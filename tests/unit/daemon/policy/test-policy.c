@@ -311,7 +311,8 @@ static void test_owns_hidden(void **state)
 
 /* ---- through a tracing service ---- */
 
-static struct policy_traced traced(const char *users, const char *groups, bool kernel, bool lends)
+static struct policy_traced traced(const char *users, const char *groups, bool kernel,
+				   bool beyond_user)
 {
 	struct settings s = settings_default;
 	struct policy_traced p;
@@ -322,7 +323,7 @@ static struct policy_traced traced(const char *users, const char *groups, bool k
 		s.traced_kernel = kernel;
 		s.traced_set = true;
 	}
-	policy_traced_of(&s, lends, &p);
+	policy_traced_of(&s, beyond_user, &p);
 	return p;
 }
 
@@ -337,20 +338,20 @@ static void test_traced(void **state)
 	p = traced(NULL, NULL, false, true);
 	assert_false(p.everyone || p.kernel || p.ids.n_users || p.ids.n_groups);
 	/* A setting that is given holds for any user of the daemon. */
-	for (int lends = 0; lends < 2; lends++) {
-		p = traced("70001, 70002", "80001", false, lends);
+	for (int beyond_user = 0; beyond_user < 2; beyond_user++) {
+		p = traced("70001, 70002", "80001", false, beyond_user);
 		assert_false(p.everyone || p.kernel);
 		assert_int_equal(p.ids.n_users, 2);
 		assert_int_equal(p.ids.users[1], 70002);
 		assert_int_equal(p.ids.n_groups, 1);
 		assert_int_equal(p.ids.groups[0], 80001);
-		p = traced("", "", true, lends);
+		p = traced("", "", true, beyond_user);
 		assert_false(p.everyone || p.ids.n_users);
 		assert_true(p.kernel);
-		p = traced("70001 *", "", false, lends);
+		p = traced("70001 *", "", false, beyond_user);
 		assert_true(p.everyone);
 		assert_false(p.kernel);
-		p = traced("*x", "*", false, lends);
+		p = traced("*x", "*", false, beyond_user);
 		assert_false(p.everyone || p.ids.n_users || p.ids.n_groups);
 	}
 }
