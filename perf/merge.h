@@ -40,7 +40,7 @@ void merge_put(struct merge *merge, uint32_t ring, uint64_t position);
  * is no T, and @now is ignored. */
 void merge_finish(struct merge *merge);
 /* Records that came after a later one was released: the kernel stamped them before T and published them after the heads
- * were loaded, as it copies up to 64 KB in between.  What such a record depends on was published before it, so the
+ * were loaded, as it copies up to 64 KB in between.  What a late record depends on was published before it, so the
  * reader takes the clock itself: a sample that wakes it belongs to the round that follows, not to one 100 ms later.
  * A caller that joins records of several CPUs passes a @now behind the clock (perf/pair.c), and the count stays 0. */
 uint64_t merge_violations(const struct merge *merge);

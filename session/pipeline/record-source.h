@@ -12,7 +12,7 @@
 
 enum record_kind {
 	RECORD_SAMPLE,
-	RECORD_EVENT,  /* all that is not a sample */
+	RECORD_EVENT, /* all that is not a sample */
 	RECORD_WAKING, /* a sample of sched:sched_waking, in a sideband ring: not parsed (wait_reader_woken() does it) */
 };
 
