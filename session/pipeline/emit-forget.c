@@ -102,6 +102,5 @@ void emit_forget_modules(struct emit *em)
 	for (size_t i = 0; i < em->n_unsymbolized; i++)
 		if (em->unsymbolized[i].module != EMIT_NO_MODULE)
 			em->unsymbolized[i].module = place[em->unsymbolized[i].module];
-	memset(em->named, 0, NAMED_SLOTS * sizeof(*em->named)); /* by index */
 	emit_forget_unsymbolized(em);
 }

@@ -21,13 +21,6 @@ struct unsymbolized_frame {
 	uint64_t samples; /* its share of the module's unsymbolized_samples */
 };
 
-/* The name of a function, for further addresses in it: demangling costs 4,000 instructions. */
-struct named_symbol {
-	uint64_t start;
-	uint32_t module; /* emit_module's index + 1; 0: free */
-	uint32_t name;	 /* id of the writer */
-};
-enum { NAMED_SLOTS = 16384 };
 /* Of unsymbolized_frame.module: it was forgotten. */
 #define EMIT_NO_MODULE UINT32_MAX
 

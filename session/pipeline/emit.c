@@ -36,6 +36,7 @@ enum {
 	LINES_BATCH = 2048,  /* addresses that justify opening a module's DWARF while recording */
 	LINES_MANY = 4096,   /* of all modules: more than are looked up soon after the stop */
 	LINES_SHARE = 100,   /* ... while lines have cost less than 1/100 of one CPU */
+	NAMED_SLOTS = 16384,
 	RECENT_STACKS = 64,
 	CALLERS_MAX = 16, /* frames without a symbol, up to the one that called this code */
 	CALLER_LOOKS = 64,
@@ -55,6 +56,12 @@ struct cached_frame {
 	uint32_t id; /* or an index marked UNSYMBOLIZED; 0: free */
 };
 
+/* The name of a function, for further addresses in it: demangling costs 4,000 instructions. */
+struct named_symbol {
+	uint64_t start;
+	uint32_t module; /* its serial; 0: free */
+	uint32_t name;	 /* id of the writer */
+};
 struct frame_name {
 	uint32_t id; /* of the writer; 0: none (yet) */
 	enum frame_kind kind;
@@ -97,7 +104,7 @@ static void forget_ids(struct emit *em)
 {
 	em->generation = writer_generation(em->c.writer);
 	memset(em->cache, 0, CACHE_SLOTS * sizeof(*em->cache));
-	memset(em->named, 0, NAMED_SLOTS * sizeof(*em->named)); /* names, module indices */
+	memset(em->named, 0, NAMED_SLOTS * sizeof(*em->named)); /* ids of names */
 	settle_unsymbolized(em);
 	unshared_free(em->unsymbolized, em->unsymbolized_room * sizeof(*em->unsymbolized));
 	em->unsymbolized = NULL;
@@ -198,6 +205,7 @@ static void prefetch_frame(const struct emit *em, uint64_t frame, uint32_t space
 static int name_of(struct emit *em, const struct emit_module *m, uint64_t vaddr,
 		   struct frame_name *ret_name)
 {
+	const uint32_t serial = uw_module_serial(m->module);
 	char name[NAME_MAX_LEN];
 	struct named_symbol *slot;
 	struct uw_symbol symbol;
@@ -209,8 +217,8 @@ static int name_of(struct emit *em, const struct emit_module *m, uint64_t vaddr,
 	ret_name->kind = symbol.kind;
 	ret_name->file = symbol.file;
 	ret_name->line = symbol.line;
-	slot = &em->named[hash_u64(symbol.start ^ (uint64_t)m->index << 48) & (NAMED_SLOTS - 1)];
-	if (slot->module == m->index + 1 && slot->start == symbol.start) {
+	slot = &em->named[hash_u64(symbol.start ^ (uint64_t)serial << 32) & (NAMED_SLOTS - 1)];
+	if (slot->module == serial && slot->start == symbol.start) {
 		ret_name->id = slot->name;
 		return 0;
 	}
@@ -218,7 +226,7 @@ static int name_of(struct emit *em, const struct emit_module *m, uint64_t vaddr,
 	r = writer_name(em->c.writer, name, &ret_name->id);
 	/* JIT code at one address may get another name. */
 	if (r >= 0 && uw_module_kind(m->module) != UW_MODULE_JIT)
-		*slot = (struct named_symbol){symbol.start, m->index + 1, ret_name->id};
+		*slot = (struct named_symbol){symbol.start, serial, ret_name->id};
 	return r < 0 ? trace(r) : 0;
 }
 
