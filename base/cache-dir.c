@@ -139,9 +139,7 @@ static int by_age(const void *left, const void *right)
 {
 	const struct kept *a = left, *b = right;
 
-	if (a->at.tv_sec != b->at.tv_sec)
-		return a->at.tv_sec < b->at.tv_sec ? -1 : 1;
-	return a->at.tv_nsec < b->at.tv_nsec ? -1 : a->at.tv_nsec > b->at.tv_nsec;
+	return ascend(a->at.tv_sec, b->at.tv_sec) ?: ascend(a->at.tv_nsec, b->at.tv_nsec);
 }
 
 /* Files beyond FILES_MAX are found the next time. */

@@ -28,6 +28,15 @@
 		more_ != NULL;                                                            \
 	})
 
+/* Of two numbers, as a comparison of qsort() returns it: ascend(x->time, y->time) ?: ascend(x->order, y->order). */
+#define ascend(a, b)                    \
+	__extension__({                 \
+		__typeof__(a) a_ = (a); \
+		__typeof__(b) b_ = (b); \
+                                        \
+		(a_ > b_) - (a_ < b_);  \
+	})
+
 /* Bisection: of the indices @i below @n, how many are @before a place; @before holds for none behind one for which it does
  * not hold: bisect(i, list->n, list->items[i].start <= address). */
 #define bisect(i, n, before)                                  \

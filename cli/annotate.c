@@ -48,7 +48,7 @@ static int by_address(const void *left, const void *right)
 	const struct leaf *a = left, *b = right;
 
 	if (a->module != b->module)
-		return fold_compare(a->module, b->module);
+		return ascend(a->module, b->module);
 	return (a->address > b->address) - (a->address < b->address);
 }
 
@@ -336,7 +336,7 @@ static int by_place(const void *left, const void *right)
 {
 	const struct annotate_line *a = left, *b = right;
 
-	return a->file != b->file ? fold_compare(a->file, b->file) : fold_compare(a->line, b->line);
+	return a->file != b->file ? ascend(a->file, b->file) : ascend(a->line, b->line);
 }
 
 static int by_line_weight(const void *left, const void *right)

@@ -355,11 +355,9 @@ static int compare_lacks(const void *a, const void *b)
 {
 	const struct lack *x = a, *y = b;
 
-	if (x->unnamed != y->unnamed)
-		return x->unnamed < y->unnamed ? 1 : -1;
-	if (x->unlined != y->unlined)
-		return x->unlined < y->unlined ? 1 : -1;
-	return x->module < y->module ? -1 : x->module > y->module;
+	return ascend(y->unnamed, x->unnamed) ?:
+	       ascend(y->unlined, x->unlined) ?:
+	       ascend(x->module, y->module);
 }
 
 /* A caller comes before the nodes that it called. */

@@ -276,9 +276,7 @@ static int compare_totals(const void *a, const void *b)
 	const struct top_total *x = &sorted->totals[*(const uint32_t *)a],
 			       *y = &sorted->totals[*(const uint32_t *)b];
 
-	if (x->self_weight != y->self_weight)
-		return x->self_weight < y->self_weight ? 1 : -1;
-	return x->weight != y->weight ? (x->weight < y->weight ? 1 : -1) : 0;
+	return ascend(y->self_weight, x->self_weight) ?: ascend(y->weight, x->weight);
 }
 
 /* The name of a total and, behind its line feed, the module. */

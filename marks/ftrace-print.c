@@ -384,9 +384,7 @@ static int compare_lines(const void *a, const void *b)
 {
 	const struct line *x = a, *y = b;
 
-	if (x->time != y->time)
-		return x->time < y->time ? -1 : 1;
-	return x->number < y->number ? -1 : x->number > y->number;
+	return ascend(x->time, y->time) ?: ascend(x->number, y->number);
 }
 
 /* An entry takes more of `lines` than of a page, so both are bounded; each CPU has its share. */

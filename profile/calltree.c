@@ -83,13 +83,11 @@ static int compare_groups(const void *a, const void *b, void *making)
 	const struct making *m = making;
 	const struct fold_group *x = &m->fold->groups[*(const uint32_t *)a],
 				*y = &m->fold->groups[*(const uint32_t *)b];
-	int r = m->processes ? fold_compare(name_of(m, x), name_of(m, y)) : 0;
 
-	if (!r && m->threads)
-		r = fold_compare(x->thread, y->thread);
-	if (!r)
-		r = fold_compare(x->marker, y->marker);
-	return r ? r : fold_compare(x->stack, y->stack);
+	return (m->processes ? ascend(name_of(m, x), name_of(m, y)) : 0) ?:
+	       (m->threads ? ascend(x->thread, y->thread) : 0) ?:
+	       ascend(x->marker, y->marker) ?:
+	       ascend(x->stack, y->stack);
 }
 
 /* How many of @order from the first on are in one node of the level. */
@@ -168,11 +166,7 @@ static int compare_nodes(const void *a, const void *b, void *context)
 	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
 	const struct calltree_node *x = &t->nodes[i], *y = &t->nodes[k];
 
-	if (x->weight != y->weight)
-		return x->weight < y->weight ? 1 : -1;
-	if (x->count != y->count)
-		return x->count < y->count ? 1 : -1;
-	return (i > k) - (i < k);
+	return ascend(y->weight, x->weight) ?: ascend(y->count, x->count) ?: ascend(i, k);
 }
 
 static void sort_children(struct calltree *t, uint32_t node, uint32_t *scratch)

@@ -503,11 +503,9 @@ static int compare_rows(const void *a, const void *b)
 
 	if (x->significant != y->significant)
 		return x->significant ? -1 : 1;
-	if (fabs(x->change) != fabs(y->change))
-		return fabs(x->change) < fabs(y->change) ? 1 : -1;
-	if (x->node != y->node) /* of call paths the outer one */
-		return x->node < y->node ? -1 : 1;
-	return strcmp(x->name, y->name);
+	return ascend(fabs(y->change), fabs(x->change)) ?:
+	       ascend(x->node, y->node) ?: /* of call paths the outer one */
+	       strcmp(x->name, y->name);
 }
 
 int diff_init(struct diff *d, const struct profile *a, const struct profile *b,

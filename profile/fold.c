@@ -471,13 +471,13 @@ static int compare_groups(const void *a, const void *b, void *fold)
 	const struct fold *f = fold;
 	const struct fold_group *x = &f->groups[*(const uint32_t *)a],
 				*y = &f->groups[*(const uint32_t *)b];
-	int r = fold_compare(fold_process(f, x), fold_process(f, y));
+	int r = ascend(fold_process(f, x), fold_process(f, y));
 
 	if (!r)
-		r = fold_compare(x->thread, y->thread);
+		r = ascend(x->thread, y->thread);
 	if (!r)
-		r = fold_compare(x->stack, y->stack);
-	return r ? r : fold_compare(x->marker, y->marker);
+		r = ascend(x->stack, y->stack);
+	return r ? r : ascend(x->marker, y->marker);
 }
 
 /* By numbers: sorting the groups themselves would take as much memory again. */

@@ -83,10 +83,6 @@ int fold_hold(struct fold *f, int64_t bytes, const char *what);
 int fold_array(struct fold *f, size_t n, size_t size, const char *what, void *ret_array);
 /* -E2BIG when @n is more than @bound of @what: what a writer's time is bounded by. */
 int fold_limit(const struct fold *f, uint64_t n, uint64_t bound, const char *what);
-static inline int fold_compare(uint32_t a, uint32_t b)
-{
-	return (a > b) - (a < b);
-}
 static inline uint32_t fold_process(const struct fold *f, const struct fold_group *group)
 {
 	return f->profile->threads[group->thread].process;

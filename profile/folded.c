@@ -290,20 +290,17 @@ static struct group_key key_of(const struct folded *f, const struct fold_group *
 
 static int compare_keys(const struct folded *f, uint32_t a, uint32_t b)
 {
-	int r = fold_compare(f->keys[a].thread, f->keys[b].thread);
-
-	if (!r)
-		r = fold_compare(f->keys[a].first, f->keys[b].first);
-	return r ? r : fold_compare(f->fold.groups[a].marker, f->fold.groups[b].marker);
+	return ascend(f->keys[a].thread, f->keys[b].thread) ?:
+	       ascend(f->keys[a].first, f->keys[b].first) ?:
+	       ascend(f->fold.groups[a].marker, f->fold.groups[b].marker);
 }
 
 static int compare_groups(const void *a, const void *b, void *folded)
 {
 	const struct folded *f = folded;
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-	int r = compare_keys(f, x, y);
 
-	return r ? r : fold_compare(f->fold.groups[x].stack, f->fold.groups[y].stack);
+	return compare_keys(f, x, y) ?: ascend(f->fold.groups[x].stack, f->fold.groups[y].stack);
 }
 
 static int order_groups(struct folded *f)

@@ -187,29 +187,23 @@ static int compare_groups(const void *a, const void *b, void *html)
 	const struct html *h = html;
 	const struct fold_group *x = &h->fold.groups[*(const uint32_t *)a],
 				*y = &h->fold.groups[*(const uint32_t *)b];
-	int r = fold_compare(x->thread, y->thread);
 
-	if (!r)
-		r = fold_compare(x->marker, y->marker);
-	return r ? r : fold_compare(x->stack, y->stack);
+	return ascend(x->thread, y->thread) ?:
+	       ascend(x->marker, y->marker) ?:
+	       ascend(x->stack, y->stack);
 }
-
-#define COMPARE(a, b)   \
-	if ((a) != (b)) \
-	return (a) < (b) ? 1 : -1
 
 /* The heaviest process first, and in it the heaviest thread. */
 static int compare_threads(const void *a, const void *b)
 {
 	const struct html_thread *x = a, *y = b;
 
-	COMPARE(x->process_weight, y->process_weight);
-	COMPARE(x->process_count, y->process_count);
-	COMPARE(y->process, x->process);
-	COMPARE(x->weight, y->weight);
-	COMPARE(x->count, y->count);
-	COMPARE(y->thread, x->thread);
-	return 0;
+	return ascend(y->process_weight, x->process_weight) ?:
+	       ascend(y->process_count, x->process_count) ?:
+	       ascend(x->process, y->process) ?:
+	       ascend(y->weight, x->weight) ?:
+	       ascend(y->count, x->count) ?:
+	       ascend(x->thread, y->thread);
 }
 
 /* Sums by process go to its first thread, then to all. */
@@ -294,7 +288,7 @@ static int compare_weights(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
-	return (x > y) - (x < y);
+	return ascend(x, y);
 }
 
 /* The weight that most samples have: the median of the groups' means. */

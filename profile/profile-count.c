@@ -504,9 +504,7 @@ static int compare_counts(const void *a, const void *b)
 {
 	const struct profile_count *x = a, *y = b;
 
-	if (x->stat != y->stat)
-		return x->stat < y->stat ? -1 : 1;
-	return x->index < y->index ? -1 : x->index > y->index;
+	return ascend(x->stat, y->stat) ?: ascend(x->index, y->index);
 }
 
 int reader_finish_counts(struct reader *r)

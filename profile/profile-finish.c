@@ -172,9 +172,7 @@ static int compare_pairs(const void *a, const void *b)
 {
 	const struct clock_pair *x = a, *y = b;
 
-	if (x->at != y->at)
-		return x->at < y->at ? -1 : 1;
-	return x->trace < y->trace ? -1 : x->trace > y->trace;
+	return ascend(x->at, y->at) ?: ascend(x->trace, y->trace);
 }
 
 static void reader_sort_clocks(struct reader *r)
@@ -193,19 +191,13 @@ static bool reader_has_clock(const struct reader *r, uint32_t clock)
 static uint64_t reader_trace_time(const struct reader *r, uint32_t clock, uint64_t time)
 {
 	const struct clock_pairs *pairs;
-	size_t low = 0, high;
+	size_t low;
 
 	if (clock == CLOCK_ID_BOOTTIME || !reader_has_clock(r, clock))
 		return time;
 	pairs = &r->clocks[clock];
-	for (high = pairs->n; high - low > 1;) { /* pairs[low].at <= time, or low is the first */
-		size_t middle = low + (high - low) / 2;
-
-		if (pairs->pairs[middle].at <= time)
-			low = middle;
-		else
-			high = middle;
-	}
+	low = bisect(i, pairs->n, pairs->pairs[i].at <= time);
+	low -= low > 0; /* the last at or before it, or the first */
 	return pairs->pairs[low].trace + (time - pairs->pairs[low].at);
 }
 
@@ -412,9 +404,7 @@ static int compare_events(const void *a, const void *b, void *samples)
 	uint8_t x = ((struct profile_sample *)samples)[i].event,
 		y = ((struct profile_sample *)samples)[k].event;
 
-	if (x != y)
-		return x < y ? -1 : 1;
-	return i < k ? -1 : i > k; /* by time, as they are */
+	return ascend(x, y) ?: ascend(i, k); /* by time, as they are */
 }
 
 static int reader_choose_events(struct reader *r)
@@ -479,9 +469,7 @@ static int compare_samples(const void *a, const void *b, void *samples)
 	uint64_t x = ((struct profile_sample *)samples)[i].time,
 		 y = ((struct profile_sample *)samples)[k].time;
 
-	if (x != y)
-		return x < y ? -1 : 1;
-	return i < k ? -1 : i > k; /* as they came */
+	return ascend(x, y) ?: ascend(i, k); /* as they came */
 }
 
 /* ---- weights ---- */
@@ -610,11 +598,9 @@ static int compare_symbols(const void *a, const void *b)
 {
 	const struct reader_symbol *x = a, *y = b;
 
-	if (x->module != y->module)
-		return x->module < y->module ? -1 : 1;
-	if (x->address != y->address)
-		return x->address < y->address ? -1 : 1;
-	return x->order < y->order ? -1 : x->order > y->order;
+	return ascend(x->module, y->module) ?:
+	       ascend(x->address, y->address) ?:
+	       ascend(x->order, y->order);
 }
 
 /* The last symbol of (module, address), or NULL. */

@@ -162,9 +162,7 @@ static int compare_marks(const void *a, const void *b)
 {
 	const struct profile_mark *x = a, *y = b;
 
-	if (x->time != y->time)
-		return x->time < y->time ? -1 : 1;
-	return x->order < y->order ? -1 : x->order > y->order;
+	return ascend(x->time, y->time) ?: ascend(x->order, y->order);
 }
 
 /* How many sections each track has, and where they begin. */
@@ -265,11 +263,7 @@ static int compare_intervals(const void *a, const void *b)
 {
 	const struct interval *x = a, *y = b;
 
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	if (x->tid != y->tid)
-		return x->tid < y->tid ? -1 : 1;
-	return x->begin < y->begin ? -1 : x->begin > y->begin;
+	return ascend(x->pid, y->pid) ?: ascend(x->tid, y->tid) ?: ascend(x->begin, y->begin);
 }
 
 /* The sections called @name, those of one thread (or process) that overlap as one.  New memory. */

@@ -100,19 +100,11 @@ static uint64_t pc_of(const struct profile_frame *f, bool user)
 static bool find_symbol(const struct records *r, const char *name, uint64_t address,
 			uint64_t *ret_start, uint64_t *ret_size)
 {
-	size_t low = 0, high = r->kallsyms ? uw_kallsyms_count(r->kallsyms) : 0;
+	size_t n = r->kallsyms ? uw_kallsyms_count(r->kallsyms) : 0, low;
 	struct uw_kallsyms_symbol symbol, next;
 
-	while (low < high) { /* the first one above */
-		size_t middle = low + (high - low) / 2;
-
-		uw_kallsyms_at(r->kallsyms, middle, &symbol);
-		if (symbol.start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low || low >= uw_kallsyms_count(r->kallsyms))
+	low = bisect(i, n, (uw_kallsyms_at(r->kallsyms, i, &symbol), symbol.start <= address));
+	if (!low || low >= n)
 		return false;
 	uw_kallsyms_at(r->kallsyms, low - 1, &symbol);
 	uw_kallsyms_at(r->kallsyms, low, &next);

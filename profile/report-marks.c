@@ -59,11 +59,7 @@ static int compare_sections(const void *a, const void *b, void *profile)
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 	uint64_t dx = duration(p, x), dy = duration(p, y);
 
-	if (p->sections[x].name != p->sections[y].name)
-		return p->sections[x].name < p->sections[y].name ? -1 : 1;
-	if (dx != dy)
-		return dx < dy ? -1 : 1;
-	return fold_compare(x, y);
+	return ascend(p->sections[x].name, p->sections[y].name) ?: ascend(dx, dy) ?: ascend(x, y);
 }
 
 static int compare_tracks(const void *a, const void *b, void *profile)
@@ -72,7 +68,7 @@ static int compare_tracks(const void *a, const void *b, void *profile)
 	const struct profile_track *x = &p->tracks[*(const uint32_t *)a],
 				   *y = &p->tracks[*(const uint32_t *)b];
 
-	return x->pid != y->pid ? fold_compare(x->pid, y->pid) : fold_compare(x->tid, y->tid);
+	return x->pid != y->pid ? ascend(x->pid, y->pid) : ascend(x->tid, y->tid);
 }
 
 /* By p99, then the longest. */
@@ -80,11 +76,7 @@ static int compare_mark_rows(const void *a, const void *b)
 {
 	const struct mark_row *x = a, *y = b;
 
-	if (x->p99 != y->p99)
-		return x->p99 < y->p99 ? 1 : -1;
-	if (x->max != y->max)
-		return x->max < y->max ? 1 : -1;
-	return fold_compare(x->name, y->name);
+	return ascend(y->p99, x->p99) ?: ascend(y->max, x->max) ?: ascend(x->name, y->name);
 }
 
 /* The value that @percent of the row's sections do not pass. */
@@ -159,18 +151,12 @@ static void add_on_track(struct marks_report *m, uint32_t track, uint32_t sample
 /* The tracks of @pid and @tid. */
 static void add_on_tracks(struct marks_report *m, uint32_t pid, uint32_t tid, uint32_t sample)
 {
-	size_t low = 0, high = m->n_tracks;
+	const struct profile_track *all = m->p->tracks;
+	const uint32_t *order = m->tracks;
+	size_t low = bisect(i, m->n_tracks,
+			    (ascend(all[order[i]].pid, pid) ?: ascend(all[order[i]].tid, tid)) < 0);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct profile_track *t = &m->p->tracks[m->tracks[middle]];
-
-		if (t->pid < pid || (t->pid == pid && t->tid < tid))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (high = low + TRACKS_MAX; low < m->n_tracks && low < high; low++) {
+	for (size_t high = low + TRACKS_MAX; low < m->n_tracks && low < high; low++) {
 		const struct profile_track *t = &m->p->tracks[m->tracks[low]];
 
 		if (t->pid != pid || t->tid != tid)
@@ -208,15 +194,13 @@ static int by_weight(const void *a, const void *b)
 {
 	const struct stack_weight *x = a, *y = b;
 
-	if (x->weight != y->weight)
-		return x->weight < y->weight ? 1 : -1;
-	return fold_compare(x->stack, y->stack);
+	return ascend(y->weight, x->weight) ?: ascend(x->stack, y->stack);
 }
 
 static int by_stack(const void *a, const void *b)
 {
-	return fold_compare(((const struct stack_weight *)a)->stack,
-			    ((const struct stack_weight *)b)->stack);
+	return ascend(((const struct stack_weight *)a)->stack,
+		      ((const struct stack_weight *)b)->stack);
 }
 
 static int by_text(const void *a, const void *b)

@@ -98,11 +98,9 @@ static int compare_lines(const void *a, const void *b)
 {
 	const struct line *x = a, *y = b;
 
-	if (x->time != y->time)
-		return x->time < y->time ? -1 : 1;
-	if (x->kind != y->kind)
-		return x->kind < y->kind ? 1 : -1; /* out, in, marks */
-	return x->index < y->index ? -1 : x->index > y->index;
+	return ascend(x->time, y->time) ?:
+	       ascend(y->kind, x->kind) ?: /* out, in, marks */
+	       ascend(x->index, y->index);
 }
 
 static bool is_switch(const struct systrace *s, const struct profile_sample *sample)

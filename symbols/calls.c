@@ -180,11 +180,7 @@ static int by_place(const void *left, const void *right)
 {
 	const struct range *a = left, *b = right;
 
-	if (a->low != b->low)
-		return a->low < b->low ? -1 : 1;
-	if (a->high != b->high)
-		return a->high > b->high ? -1 : 1;
-	return a->order < b->order ? -1 : a->order > b->order;
+	return ascend(a->low, b->low) ?: ascend(b->high, a->high) ?: ascend(a->order, b->order);
 }
 
 static void find_parents(struct range *ranges, size_t n)

@@ -577,7 +577,7 @@ static int by_start(const void *left, const void *right)
 {
 	const struct vm_fde *a = left, *b = right;
 
-	return a->start < b->start ? -1 : a->start > b->start;
+	return ascend(a->start, b->start);
 }
 
 /* .eh_frame_hdr lies behind .eh_frame. */

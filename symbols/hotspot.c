@@ -763,7 +763,7 @@ static int by_start(const void *left, const void *right)
 {
 	const struct vm_blob *a = left, *b = right;
 
-	return a->start < b->start ? -1 : a->start > b->start;
+	return ascend(a->start, b->start);
 }
 
 /* What is known of a blob by its name. */

@@ -236,7 +236,7 @@ static int by_place(const void *left, const void *right)
 {
 	const struct jit_line *a = left, *b = right;
 
-	return a->at < b->at ? -1 : a->at > b->at;
+	return ascend(a->at, b->at);
 }
 
 static void take_debug(struct jitdump *d, const uint8_t *body, size_t len)
@@ -588,9 +588,7 @@ static int by_start(const void *left, const void *right, void *arg)
 	const struct jit_code *codes = arg;
 	uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
 
-	if (codes[a].start != codes[b].start)
-		return codes[a].start < codes[b].start ? -1 : 1;
-	return a < b ? -1 : a > b;
+	return ascend(codes[a].start, codes[b].start) ?: ascend(a, b);
 }
 
 /* The numbers of the codes that no later one was written over, by start. */

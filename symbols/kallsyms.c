@@ -592,30 +592,8 @@ static int kallsyms_copy_new(int fd, struct kallsyms_copy **ret_copy)
 /* The symbols of the part that has the address; NULL: it cannot be read. */
 static const struct uw_kallsyms *kallsyms_copy_part(struct kallsyms_copy *c, uint64_t address)
 {
-	size_t low = 0, high = c->n; /* the last that begins at or below lies in [low, high) */
-
-	while (high - low > 1) {
-		size_t mid = low + (high - low) / 2;
-
-		if (c->parts[mid].first <= address)
-			low = mid;
-		else
-			high = mid;
-	}
-	return symbols_of(c, low);
-}
-
-static uint64_t kallsyms_copy_text(const struct kallsyms_copy *c)
-{
-	return c->text;
-}
-
-/* The first and the last symbol. */
-static void kallsyms_copy_range(const struct kallsyms_copy *c, uint64_t *ret_first,
-				uint64_t *ret_last)
-{
-	*ret_first = c->first;
-	*ret_last = c->last;
+	/* the last that begins at or below; the first begins at 0 */
+	return symbols_of(c, bisect(i, c->n, c->parts[i].first <= address) - 1);
 }
 
 /* ---- making and freeing ---- */
@@ -658,6 +636,11 @@ size_t uw_kallsyms_count(const struct uw_kallsyms *ks)
 	return ks->copy ? 0 : ks->n;
 }
 
+static uint32_t owner_at(const struct uw_kallsyms *ks, size_t i)
+{
+	return (kallsyms_symbols(ks)[i].order & OWNER_MASK) >> ORDER_BITS;
+}
+
 void uw_kallsyms_at(const struct uw_kallsyms *ks, size_t i, struct uw_kallsyms_symbol *ret_symbol)
 {
 	const struct symbol *s = &kallsyms_symbols(ks)[i];
@@ -665,7 +648,7 @@ void uw_kallsyms_at(const struct uw_kallsyms *ks, size_t i, struct uw_kallsyms_s
 	*ret_symbol = (struct uw_kallsyms_symbol){
 		.start = s->start,
 		.name = s->name == GONE ? "" : (const char *)ks->names.data + s->name,
-		.owner = (s->order & OWNER_MASK) >> ORDER_BITS,
+		.owner = owner_at(ks, i),
 	};
 }
 
@@ -673,7 +656,8 @@ void uw_kallsyms_at(const struct uw_kallsyms *ks, size_t i, struct uw_kallsyms_s
 static bool range_of(const struct uw_kallsyms *ks, uint64_t *ret_first, uint64_t *ret_last)
 {
 	if (ks->copy) {
-		kallsyms_copy_range(ks->copy, ret_first, ret_last);
+		*ret_first = ks->copy->first;
+		*ret_last = ks->copy->last;
 		return true;
 	}
 	if (!ks->n)
@@ -703,7 +687,7 @@ int uw_kallsyms_new_moved(int fd, uint64_t text, struct uw_kallsyms **ret_kallsy
 		return fail(-ENOMEM);
 	r = kallsyms_copy_new(fd, &ks->copy);
 	if (r == 0) {
-		ks->text = kallsyms_copy_text(ks->copy);
+		ks->text = ks->copy->text;
 	} else if (r == KALLSYMS_WHOLE) {
 		ks = uw_kallsyms_free(ks);
 		r = kallsyms_read(fd, true, &ks);
@@ -727,11 +711,6 @@ static struct symbol *symbol_below(const struct uw_kallsyms *ks, uint64_t addres
 
 	*ret_in = in;
 	return low ? &kallsyms_symbols(in)[low - 1] : NULL;
-}
-
-static uint32_t owner_at(const struct uw_kallsyms *ks, size_t i)
-{
-	return (kallsyms_symbols(ks)[i].order & OWNER_MASK) >> ORDER_BITS;
 }
 
 bool uw_kallsyms_in_core(const struct uw_kallsyms *ks, uint64_t address)

@@ -207,20 +207,9 @@ const char *uw_kernel_table_name(struct uw_kernel_table *t, uint64_t address, ui
 				 bool *ret_core)
 {
 	uint64_t distance = address - t->first;
-	struct packed_symbol s = {0, 0}, at;
-	size_t low = 0, high = t->n;
+	size_t low = bisect(i, t->n, symbol_at(t, i).distance <= distance);
+	struct packed_symbol s = low ? symbol_at(t, low - 1) : (struct packed_symbol){0, 0};
 
-	while (low < high) { /* the first symbol beyond the address */
-		size_t mid = low + (high - low) / 2;
-
-		at = symbol_at(t, mid);
-		if (at.distance <= distance) {
-			low = mid + 1;
-			s = at;
-		} else {
-			high = mid;
-		}
-	}
 	if (!low || distance - s.distance > DISTANCE_MAX ||
 	    ((s.name & LAST_OF_OWNER) && (t->first + s.distance) / PAGE != address / PAGE))
 		return NULL;

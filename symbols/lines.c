@@ -82,7 +82,7 @@ static int by_unit_low(const void *left, const void *right)
 {
 	const struct uw_cu_range *a = left, *b = right;
 
-	return a->low < b->low ? -1 : a->low > b->low;
+	return ascend(a->low, b->low);
 }
 
 /* Where the line table of a unit without addresses (`perf inject --jit`) begins: the unit goes on to the next one. */

@@ -41,7 +41,7 @@ static int by_offset(const void *left, const void *right)
 {
 	const Elf64_Rela *a = left, *b = right;
 
-	return a->r_offset < b->r_offset ? -1 : a->r_offset > b->r_offset;
+	return ascend(a->r_offset, b->r_offset);
 }
 
 static int load_relocations(const struct uw_elf *elf, const char *section, size_t dynsym,
