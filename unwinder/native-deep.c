@@ -315,17 +315,25 @@ static bool deep_holds(struct native *e, struct walk *w)
 
 /* ---- frames that are kept ----
  *
- * What a thread has proved beyond its copy is kept, from the deepest of these stacks.  A later copy that ends in a
- * frame of it, at the same stack pointer with the same return address, has the same callers, except where the thread
- * has returned and called in between: they are joined as guesses. */
+ * What a thread has proved beyond its copy is kept, from the last of these stacks that had other frames or was deeper
+ * (tail), and from an older one that was deeper still.  A later copy that ends in a frame of the tail, at the same stack
+ * pointer with the same return address, has the same callers, except where the thread has returned and called in
+ * between: they are joined as guesses.  Other copies are joined where known callers lead to a frame of the tail:
+ *
+ *     copy, inside a large frame of F   |....F     F     ]                     ─► frames of the tail
+ *     callers of F, seen at another stack pointer  [F][G][H][ ... ]      moved to the begin of F's caller, then as the tail
+ *     the older tail                     ....[R][R][R][R][R][R]...       from the frame of the copy on, then as the tail */
 
-enum { TAIL_DEEPER = 4096 /* bytes, to be worth a new tail */ };
+enum {
+	TAIL_DEEPER = 4096, /* bytes, to be worth a new tail */
+	TAIL_OLDER = 256    /* uses of tails since the older one was used: it makes room */
+};
 
-static struct native_tail *tail_find(struct native *e, const struct walk *w)
+static struct native_tail *tail_find(struct native *e, const struct walk *w, bool older)
 {
 	for (size_t i = 0; i < NATIVE_TAILS; i++)
 		if (e->tails[i] && e->tails[i]->n && e->tails[i]->thread == w->snapshot->thread &&
-		    e->tails[i]->key == w->snapshot->space->key)
+		    e->tails[i]->key == w->snapshot->space->key && e->tails[i]->older == older)
 			return e->tails[i];
 	return NULL;
 }
@@ -351,7 +359,7 @@ static bool tail_has(const struct native_tail *whole, const struct native_tail *
 /* Were the walk's frames beyond its copy read before the sample, too?  They are there now, so they were at the sample. */
 static bool tail_confirms(struct native *e, const struct walk *w)
 {
-	const struct native_tail *t = tail_find(e, w);
+	const struct native_tail *t = tail_find(e, w, false);
 
 	if (!w->snapshot->time || !w->snapshot->thread)
 		return true; /* not known */
@@ -382,17 +390,38 @@ static void tail_add_copy(struct native *e, const struct walk *w, struct native_
 	}
 }
 
+/* @old, which @new is to replace, is kept besides it where it is deeper.  false: it is not. */
+static bool tail_keep_older(struct native *e, const struct walk *w, struct native_tail *old,
+			    const struct native_tail *new)
+{
+	struct native_tail *older = tail_find(e, w, true);
+
+	if (old->steps[0].sp >= new->steps[0].sp ||
+	    (older && older->steps[0].sp <= old->steps[0].sp &&
+	     e->tails_used - older->used < TAIL_OLDER))
+		return false;
+	if (older) { /* a free place */
+		older->n = 0;
+		older->used = 0;
+	}
+	old->older = true;
+	old->used = ++e->tails_used;
+	return true;
+}
+
 /* Keeps the walk's frames beyond its copy with those in it, in place of the frames of a stack that was not as deep, or had
  * other frames. */
 static void tail_keep(struct native *e, const struct walk *w)
 {
-	struct native_tail *old = tail_find(e, w), *new = e->tail;
+	struct native_tail *old = tail_find(e, w, false), *new = e->tail;
 	size_t at = 0;
 
 	if (e->tail_owner != w || new->n < 2 || !w->snapshot->thread || !w->snapshot->space->key ||
 	    (old && old->steps[0].sp <= w->plain_sp + TAIL_DEEPER && tail_has(old, new, 0)))
 		return;
 	tail_add_copy(e, w, new);
+	if (old && tail_keep_older(e, w, old, new))
+		old = NULL;
 	for (size_t i = 1; i < NATIVE_TAILS; i++) /* a free place, or the least recently used */
 		if (e->tails[at] && (!e->tails[i] || e->tails[i]->used < e->tails[at]->used))
 			at = i;
@@ -403,8 +432,53 @@ static void tail_keep(struct native *e, const struct walk *w)
 	e->tail_owner = NULL;
 	new->thread = w->snapshot->thread;
 	new->key = w->snapshot->space->key;
+	new->older = false;
 	new->time = read_time(e, w);
 	new->used = ++e->tails_used;
+}
+
+/* The callers of the function that begins at @begin; NULL: none are known. */
+static struct native_way *way_find(const struct native *e, const struct walk *w, uint64_t begin)
+{
+	for (size_t i = 0; e->ways && begin && i < NATIVE_WAYS; i++)
+		if (e->ways[i].begin == begin && e->ways[i].key == w->snapshot->space->key)
+			return &e->ways[i];
+	return NULL;
+}
+
+/* The begin of the function of @frame: an address.  0: not known. */
+static uint64_t function_of(struct native *e, const struct walk *w, uint64_t frame)
+{
+	uint64_t pc = uw_frame_lookup(frame), begin, end;
+	struct native_place place;
+
+	if (native_place(w, pc, &place) != NATIVE_PLACE ||
+	    !native_function(e, &place, &begin, &end))
+		return 0;
+	return pc - place.vaddr + begin;
+}
+
+/* Keeps the callers of the function that the walk left its copy in. */
+static void way_keep(struct native *e, const struct walk *w)
+{
+	const struct native_tail *t = e->tail;
+	struct native_way *way;
+	uint64_t begin;
+
+	if (e->tail_owner != w || t->n < 2 || !w->snapshot->space->key)
+		return;
+	if (!e->ways)
+		e->ways = calloc(NATIVE_WAYS, sizeof(*e->ways));
+	begin = function_of(e, w, t->steps[0].frame);
+	if (!e->ways || !begin)
+		return;
+	way = way_find(e, w, begin);
+	if (!way)
+		way = &e->ways[e->next_way++ % NATIVE_WAYS];
+	*way = (struct native_way){.begin = begin, .key = w->snapshot->space->key};
+	for (uint32_t i = 1; i < t->n && way->n < NATIVE_WAY_STEPS; i++)
+		way->steps[way->n++] = (struct native_tail_step){t->steps[i].sp - t->steps[1].sp,
+								 t->steps[i].frame};
 }
 
 /* The first step of @t that is a caller of the frame pushed last, which has the stack pointer @sp, and a caller that begins
@@ -421,17 +495,71 @@ static uint32_t tail_caller(struct native *e, struct walk *w, const struct nativ
 	return at < t->n && calls_this(e, w, uw_frame_pc(t->steps[at].frame)) ? at : t->n;
 }
 
+/* Frames from the tail or the way @from on, from its step @at: up to the first that the tail @t has, and the callers of
+ * that one.  A way may lead to @older first.  @shift: of its stack pointers.  false: they do not lead to @t, or there is no
+ * room. */
+static bool tail_join_by(struct native *e, struct walk *w, struct native_tail *t,
+			 struct native_tail *older, const struct native_tail_step *steps,
+			 uint32_t n, uint64_t shift)
+{
+	uint32_t begin = w->n, at = t->n;
+
+	for (uint32_t i = 0; i < n && w->n < w->max; i++) {
+		uint64_t sp = steps[i].sp + shift;
+		uint32_t in_older = older ? tail_step(older, sp, steps[i].frame) : 0;
+
+		at = tail_step(t, sp, steps[i].frame);
+		if (at < t->n)
+			break;
+		if (older && in_older < older->n) {
+			steps = older->steps + in_older;
+			n = older->n - in_older;
+			older->used = e->tails_used;
+			older = NULL;
+			shift = i = 0;
+		}
+		w->frames[w->n++] = steps[i].frame | UW_FRAME_GUESSED;
+	}
+	if (at == t->n || t->n - at > w->max - w->n) {
+		w->n = begin;
+		return false;
+	}
+	for (; at < t->n; at++)
+		w->frames[w->n++] = t->steps[at].frame | UW_FRAME_GUESSED;
+	t->used = ++e->tails_used;
+	return true;
+}
+
+/* By the callers of the frame pushed last that the tail @from has. */
+static bool tail_join_from(struct native *e, struct walk *w, struct native_tail *t,
+			   struct native_tail *from, uint64_t sp, uint64_t cfa)
+{
+	uint32_t at = from ? tail_caller(e, w, from, sp, cfa) : 0;
+
+	if (!from || !tail_join_by(e, w, t, NULL, from->steps + at, from->n - at, 0))
+		return false;
+	from->used = e->tails_used;
+	return true;
+}
+
+/* By the callers that its function had before. */
+static bool tail_join_way(struct native *e, struct walk *w, struct native_tail *t, uint64_t cfa)
+{
+	const struct native_way *way =
+		cfa ? way_find(e, w, function_of(e, w, w->frames[w->n - 1])) : NULL;
+
+	return way && tail_join_by(e, w, t, tail_find(e, w, true), way->steps, way->n, cfa);
+}
+
 /* The walk has ended at the end of its copy, in the frame pushed last: as tail_caller(). */
 static void tail_join(struct native *e, struct walk *w, uint64_t sp, uint64_t cfa)
 {
-	struct native_tail *t = tail_find(e, w);
-	uint32_t at = t && w->n ? tail_caller(e, w, t, sp, cfa) : 0;
+	struct native_tail *t = w->n ? tail_find(e, w, false) : NULL;
 
-	if (!t || !w->n || at >= t->n || t->n - at > w->max - w->n)
+	if (!t || !(tail_join_from(e, w, t, t, sp, cfa) ||
+		    tail_join_from(e, w, t, tail_find(e, w, true), sp, cfa) ||
+		    tail_join_way(e, w, t, cfa)))
 		return;
-	t->used = ++e->tails_used;
-	for (uint32_t i = at; i < t->n; i++)
-		w->frames[w->n++] = t->steps[i].frame | UW_FRAME_GUESSED;
 	w->res->completed = true;
 	e->stats.completed_stacks++;
 	walk_end(w, UW_WHOLE, UW_OK, 0);
@@ -442,6 +570,8 @@ void native_tails_clear(struct native *e)
 	for (size_t i = 0; i < NATIVE_TAILS; i++)
 		if (e->tails[i])
 			e->tails[i]->n = 0;
+	for (size_t i = 0; e->ways && i < NATIVE_WAYS; i++)
+		e->ways[i].key = 0;
 }
 
 void native_tails_free(struct native *e)
@@ -449,6 +579,7 @@ void native_tails_free(struct native *e)
 	for (size_t i = 0; i < NATIVE_TAILS; i++)
 		free(e->tails[i]);
 	free(e->tail);
+	free(e->ways);
 }
 
 /* ---- the end of a walk ---- */
@@ -477,8 +608,10 @@ static void deep_accept(struct native *e, struct walk *w)
 	bool late = w->deep_read && is_late(e, w);
 	bool sure = !w->deep_read || (!late && tail_confirms(e, w));
 
-	if (!late && w->res->outcome == UW_WHOLE && !w->res->completed)
+	if (!late && w->res->outcome == UW_WHOLE && !w->res->completed) {
+		way_keep(e, w);
 		tail_keep(e, w);
+	}
 	for (uint32_t i = w->seam; i < w->n && !sure; i++)
 		w->frames[i] |= UW_FRAME_GUESSED;
 }

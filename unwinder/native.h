@@ -63,18 +63,27 @@ struct native_code_page {
 
 enum { NATIVE_USERS = 256, NATIVE_ROOTS = 256 };
 
-enum { NATIVE_TAILS = 16 };
+enum { NATIVE_TAILS = 16, NATIVE_WAYS = 64, NATIVE_WAY_STEPS = 24 };
 
 /* The frames that a thread had in its copy and beyond it, with their stack pointers, ascending, the last is the root
  * (native-deep.c). */
 struct native_tail {
 	uint32_t thread, key;
 	uint32_t n;
+	bool older;    /* than the thread's other one, and deeper */
 	uint64_t used; /* native.tails_used, for the least recently used */
 	uint64_t time; /* of the reading, as uw_snapshot.time */
 	struct native_tail_step {
 		uint64_t sp, frame;
 	} steps[UW_MAX_FRAMES];
+};
+
+/* The callers of a function, with their stack pointers counted from that of the first (native-deep.c). */
+struct native_way {
+	uint64_t begin; /* of the function */
+	uint32_t key;	/* 0: a free place */
+	uint32_t n;
+	struct native_tail_step steps[NATIVE_WAY_STEPS];
 };
 
 /* Where the stacks of a thread end (native-deep.c). */
@@ -239,6 +248,8 @@ struct native {
 	struct native_tail *tail;		 /* of the walk that is beyond its copy */
 	const struct walk *tail_owner;
 	uint64_t tails_used;
+	struct native_way *ways; /* NATIVE_WAYS; NULL: none yet */
+	uint32_t next_way;	 /* the place that was taken first */
 	struct native_end ends[NATIVE_ENDS];
 	struct native_script *script; /* NULL: not needed so far */
 	bool script_renew; /* another batch: what its stacks need is read after the samples of all of these */

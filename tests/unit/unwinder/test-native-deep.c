@@ -56,11 +56,16 @@ static void deep(struct fixture *f, uint32_t thread)
 
 static uint64_t room[ALL + 8];
 
-static void run_deep(struct fixture *f)
+static void run_at(struct fixture *f, uint64_t ip)
 {
-	f->regs[UW_X86_IP] = SMALL;
+	f->regs[UW_X86_IP] = ip;
 	f->res = (struct uw_result){.frames = room, .max_frames = ARRAY_SIZE(room)};
 	assert_int_equal(uw_unwind_batch(f->engine, &f->snapshot, 1, &f->res), 0);
+}
+
+static void run_deep(struct fixture *f)
+{
+	run_at(f, SMALL);
 }
 
 /* Frames [from, n) are marked, the others are not. */
@@ -339,6 +344,70 @@ static void test_joined_by_cfa(void **state)
 	assert_int_equal(f->res.outcome, UW_CUT);
 }
 
+/* A stack that is proved after a deeper one takes nothing away from it, but its outer frames are the later ones. */
+static void test_joined_by_older(void **state)
+{
+	enum { LESS = 300, FAR_OUT = COPIED + LESS + 41 };
+	struct fixture *f = *state;
+
+	deep(f, 87);
+	run_deep(f);
+	assert_result(f, UW_WHOLE, UW_OK, ALL + 1);
+	f->fake.stack[FAR_OUT] = SMALL + 2;
+	f->regs[UW_X86_SP] = SP + LESS * 8;
+	f->snapshot.stack = (uint8_t *)&f->stack[LESS];
+	run_deep(f);
+	assert_result(f, UW_WHOLE, UW_OK, ALL + 1 - LESS / FRAME);
+	assert_false(f->res.completed);
+	moving.gone_after = 1;
+	f->regs[UW_X86_SP] = SP;
+	f->snapshot.stack = (uint8_t *)f->stack;
+	run_deep(f);
+	assert_result(f, UW_WHOLE, UW_OK, ALL + 1);
+	assert_true(f->res.completed);
+	assert_marked(f, IN_COPY);
+	assert_int_equal(uw_frame_pc(room[1 + LESS / FRAME]), SMALL + 1);
+	assert_int_equal(uw_frame_pc(room[1 + FAR_OUT / FRAME]), SMALL + 2);
+}
+
+/* A copy that ends in a function that had callers at another stack pointer: they lead to a frame of the proved stack. */
+static void test_joined_by_way(void **state)
+{
+	enum { BARE_AT = COPIED + 41, NEXT = BARE_AT + 3 };
+	struct fixture *f = *state;
+
+	deep(f, 88);
+	f->stack[COPIED - 1] = f->fake.stack[COPIED - 1] = BARE + CALL_AT;
+	for (size_t i = COPIED + 2; i < WORDS; i += FRAME) /* BARE has three words */
+		f->fake.stack[i] = i < COPIED + 6 ? SMALL + 2 : SMALL + 1;
+	f->fake.stack[WORDS - 2] = ROOTED + 1;
+	run_deep(f);
+	assert_int_equal(f->res.outcome, UW_WHOLE);
+	assert_false(f->res.completed);
+	deep(f, 88);
+	run_deep(f);
+	assert_result(f, UW_WHOLE, UW_OK, ALL + 1);
+	moving.gone_after = 1;
+	f->regs[UW_X86_SP] = SP + BARE_AT * 8;
+	f->snapshot.stack = (uint8_t *)&f->stack[BARE_AT];
+	f->snapshot.stack_len = 8;
+	run_at(f, BARE + CALL_AT);
+	assert_result(f, UW_WHOLE, UW_OK, 1 + (WORDS - NEXT) / FRAME + 1);
+	assert_true(f->res.completed);
+	assert_marked(f, 1);
+	assert_int_equal(uw_frame_pc(room[1]), SMALL + 2);
+	assert_int_equal(uw_frame_pc(room[2]), SMALL + 2);
+	assert_int_equal(uw_frame_pc(room[3]), SMALL + 1);
+	/* They lead to none. */
+	f->regs[UW_X86_SP] += 8;
+	run_at(f, BARE + CALL_AT);
+	assert_result(f, UW_CUT, UW_OK, 1);
+	f->regs[UW_X86_SP] -= 8;
+	f->snapshot.thread = 89;
+	run_at(f, BARE + CALL_AT);
+	assert_result(f, UW_CUT, UW_OK, 1);
+}
+
 /* A signal's frame leads out of the copy and ends there, and the process's memory is out of reach. */
 static void test_no_memory(void **state)
 {
@@ -379,10 +448,11 @@ static void test_bound(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_proved),    TEST(test_torn),		 TEST(test_calls),
-		TEST(test_root),      TEST(test_joined),	 TEST(test_bound),
-		TEST(test_confirmed), TEST(test_joined_in_copy), TEST(test_joined_by_cfa),
-		TEST(test_read_time), TEST(test_no_memory),
+		TEST(test_proved),	  TEST(test_torn),	     TEST(test_calls),
+		TEST(test_root),	  TEST(test_joined),	     TEST(test_bound),
+		TEST(test_confirmed),	  TEST(test_joined_in_copy), TEST(test_joined_by_cfa),
+		TEST(test_read_time),	  TEST(test_no_memory),	     TEST(test_joined_by_older),
+		TEST(test_joined_by_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
