@@ -135,22 +135,21 @@ struct session {
 	struct loop_source main_source;
 	struct loop_timer tick, poll;
 	struct session_budget {			  /* session-budget.c */
-		uint64_t window_at, second_at;	  /* CLOCK_MONOTONIC: of the last */
+		uint64_t window_at, turn_at;	  /* CLOCK_MONOTONIC: of the last */
 		uint64_t allowed;		  /* samples in a window; UINT64_MAX: all */
-		uint64_t spent, queued, received; /* at second_at */
+		uint64_t spent, queued, received; /* at turn_at */
 		uint64_t sample_ns;		  /* what one has cost, all in all */
 		uint64_t main_ns, entered;	  /* CPU time of this session in main */
 		uint64_t rate;			  /* options.frequency by request; 0: it stays */
 		bool saving;			  /* smaller copies, fewer wake-ups */
-		uint32_t steps;	      /* the rate is divided by PERF_RATE_STEP so many times */
-		uint32_t spare;	      /* seconds in a row that left much of the budget */
-		bool lowered;	      /* the rate, once */
-		bool exceeded;	      /* it was reported that the budget cannot be kept */
-		uint64_t clock, lost; /* at the last look: used time, lost samples */
-		uint64_t lost_ns;     /* their weight */
-		int64_t missing;      /* used time that is in no sample, at the last look */
+		uint32_t steps;	 /* the rate is divided by PERF_RATE_STEP so many times */
+		uint32_t spare;	 /* seconds in a row that left much of the budget */
+		bool lowered;	 /* the rate, once */
+		bool exceeded;	 /* it was reported that the budget cannot be kept */
+		uint64_t clock;	 /* used time at the last look */
+		int64_t missing; /* used time that is in no sample, at the last look */
 		uint64_t used[SESSION_BUDGET_S];
-		uint64_t n_seconds;
+		uint64_t n_turns;
 	} budget;
 	struct loop_source program; /* of at_sample_want(), while it is loaded */
 	struct session_idle {	    /* session-idle.c */
@@ -282,12 +281,18 @@ static inline unsigned session_code(const struct session *session)
 	return perf_source_options(session->source)->leader.code;
 }
 
+/* Frames are read after their samples: the sooner, the fewer are those of other calls.  --max-cpu goes before that. */
+static inline bool session_is_early(const struct session *session)
+{
+	return session->early_ticks && !session->budget.saving;
+}
+
 /* No sample stays in a ring for longer. */
 static inline uint64_t session_read_ns(const struct session *session)
 {
-	uint32_t ms = session->early_ticks ? SESSION_EARLY_MS : session->options.read_ms;
+	uint32_t ms = session_is_early(session) ? SESSION_EARLY_MS : session->options.read_ms;
 
-	if (session->budget.saving && !session->early_ticks)
+	if (session->budget.saving)
 		ms = (uint32_t)max_u64(ms, SESSION_SAVING_MS);
 	return min_u64(ms ? ms : SESSION_TICK_MS, 1000) * NSEC_PER_MSEC;
 }

@@ -402,6 +402,7 @@ void session_stop(struct session *s)
 	if (r < 0)
 		fail_session(s, r, "the kernel's counts cannot be read");
 	s->used_at_stop = session_used_ns(s);
+	loader_pace(s->loader, 0);
 	reader_thin(s->reader, UINT64_MAX);
 	reader_end_throttles(s->reader);
 	reader_release_all(s->reader);
@@ -425,7 +426,7 @@ static bool work_once(struct session *s)
 	else
 		reader_reclaim(s->reader);
 	/* What is read soon after its sample is read by the thread at once. */
-	unwind_stage_serve(s->unwinder, !s->eager_until && !s->early_ticks);
+	unwind_stage_serve(s->unwinder, !s->eager_until && !session_is_early(s));
 	if (r < 0) {
 		/* A damaged ring: the samples read so far stand, and the session ends. */
 		reader_reclaim(s->reader);
@@ -559,7 +560,8 @@ static int scan_processes(struct session *s)
 		return session_own_turn(s);
 	if (!s->options.machine)
 		return reader_scan(s->reader, s->scope_pids, s->n_scope_pids);
-	if (procfs_pids_open(s->options.proc_root, &pids) >= 0)
+	/* With --max-cpu no process without samples is read. */
+	if (!s->options.max_cpu_ppm && procfs_pids_open(s->options.proc_root, &pids) >= 0)
 		reader_scan_all(s->reader, pids);
 	return 0; /* else their mappings are read when they are sampled */
 }

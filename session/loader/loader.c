@@ -2,7 +2,7 @@
  *
  * Two classes of work: urgent (samples wait for it: mappings, unwind halves) and later (names).
  * Each turn takes all requests in, then hands out urgent work, and one piece of later work where
- * there is none.
+ * there is none.  Symbols of files may have a pace (loader_pace()): the CPU time of one decides how long the next one waits.
  *
  *   asked ──► urgent, later ──► pool (helper processes) ──► answered
  *                  ▲               │ wait: for the helper that has the file, or for the process
@@ -32,6 +32,7 @@ enum {
 	SLOW_MS = 30,
 	DEADLINE_MS = 1000,
 	TOTAL_MS = 30000,
+	PACE_MOST_S = 60, /* the longest wait */
 };
 
 struct work_list {
@@ -47,8 +48,10 @@ struct loader {
 	bool started;
 	_Atomic bool stop;
 	_Atomic uint64_t n_pending;
-	struct work_list urgent, later, waiting, held;
-	uint64_t held_until;
+	struct work_list urgent, later, paced, waiting, held;
+	uint64_t held_until, paced_until;
+	uint64_t paced_from; /* all_cpu_ns() when the last of these was handed out */
+	_Atomic uint32_t pace_ppm;
 	size_t later_in_hand;
 	struct load_worker worker; /* inline */
 	struct load_pool pool;	   /* else */
@@ -108,8 +111,17 @@ static void put_off(struct loader *l, struct work_list *list, const struct load_
 		finish(l, &a);
 }
 
+/* Samples wait for perf maps and jitdumps, which grow. */
+static bool has_pace(struct loader *l, const struct load_request *request)
+{
+	return atomic_load(&l->pace_ppm) && request->kind == LOAD_SYMBOLS && !request->again &&
+	       uw_module_kind(request->module) == UW_MODULE_FILE;
+}
+
 static struct work_list *list_of(struct loader *l, const struct load_request *request)
 {
+	if (has_pace(l, request))
+		return &l->paced;
 	return load_is_urgent(request->kind) ? &l->urgent : &l->later;
 }
 
@@ -144,7 +156,7 @@ static void finish(struct loader *l, struct load_answer *a)
 		symbols.request.given = 0;
 		symbols.request.again = false;
 		atomic_fetch_add(&l->n_pending, 1);
-		put_off(l, &l->later, &symbols);
+		put_off(l, list_of(l, &symbols.request), &symbols);
 	}
 	atomic_fetch_sub(&l->n_pending, 1);
 	if (l->answers)
@@ -227,6 +239,26 @@ static bool hand_out(struct loader *l, struct work_list *list, uint64_t now)
 	return true;
 }
 
+/* Of the helper processes and this thread, which takes the answers apart. */
+static uint64_t all_cpu_ns(struct loader *l)
+{
+	return load_pool_cpu_ns(&l->pool) + clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+static bool is_too_soon(struct loader *l, uint64_t now)
+{
+	return now < l->paced_until && atomic_load(&l->pace_ppm);
+}
+
+/* The wait after one of the paced list, which @cpu_ns of CPU time was for. */
+static uint64_t pace_ns(struct loader *l, uint64_t cpu_ns)
+{
+	uint32_t ppm = atomic_load(&l->pace_ppm);
+	uint64_t most = PACE_MOST_S * NSEC_PER_SEC;
+
+	return !ppm ? 0 : cpu_ns / ppm > most / 1000000 ? most : cpu_ns * 1000000 / ppm;
+}
+
 static void hand_out_all(struct loader *l, uint64_t now)
 {
 	bool free = true;
@@ -235,6 +267,10 @@ static void hand_out_all(struct loader *l, uint64_t now)
 		free = hand_out(l, &l->urgent, now);
 	while (free && l->later.first < l->later.n && !l->later_in_hand)
 		free = hand_out(l, &l->later, now);
+	while (free && l->paced.first < l->paced.n && !l->later_in_hand && !is_too_soon(l, now)) {
+		l->paced_from = all_cpu_ns(l);
+		free = hand_out(l, &l->paced, now);
+	}
 }
 
 static void take_answers(struct loader *l, uint64_t now)
@@ -246,6 +282,8 @@ static void take_answers(struct loader *l, uint64_t now)
 	while ((r = load_pool_answer(&l->pool, now, &work, &a)) != POOL_NONE) {
 		if (!load_is_urgent(work.request.kind))
 			l->later_in_hand--;
+		if (has_pace(l, &work.request))
+			l->paced_until = now + pace_ns(l, all_cpu_ns(l) - l->paced_from);
 		if (r == POOL_AGAIN) {
 			put_off(l, &l->held, &work);
 			continue;
@@ -274,6 +312,8 @@ static void sleep_until_asked(struct loader *l, uint64_t now)
 	if (l->held.first < l->held.n || l->waiting.first < l->waiting.n ||
 	    l->urgent.first < l->urgent.n)
 		due = min_u64(due, HELD_MS * NSEC_PER_MSEC);
+	if (l->paced.first < l->paced.n)
+		due = min_u64(due, max_u64(l->paced_until, now + HELD_MS * NSEC_PER_MSEC) - now);
 	waker_prepare(&l->wake);
 	if (!slot_queue_ready(&l->asked) && !atomic_load(&l->stop))
 		r = poll(fds, n, due == UINT64_MAX ? -1 : (int)(due / NSEC_PER_MSEC) + 1);
@@ -404,6 +444,7 @@ static void drop_all(struct loader *l)
 	load_pool_deinit(&l->pool, drop_in_hand);
 	drop_list(&l->urgent);
 	drop_list(&l->later);
+	drop_list(&l->paced);
 	drop_list(&l->waiting);
 	drop_list(&l->held);
 	while (slot_queue_ready(&l->answered) && loader_answer(l, &answer)) {
@@ -490,6 +531,13 @@ bool loader_answer(struct loader *l, struct load_answer *ret_answer)
 uint64_t loader_pending(const struct loader *l)
 {
 	return atomic_load(&l->n_pending);
+}
+
+void loader_pace(struct loader *l, uint32_t ppm)
+{
+	atomic_store(&l->pace_ppm, ppm);
+	if (l->started)
+		waker_wake(&l->wake);
 }
 
 void loader_count(const struct loader *l, struct loader_counts *ret_counts)

@@ -39,6 +39,10 @@ struct load_request loader_module_request(const struct process *process, struct 
 /* Requests not answered yet (symbols that follow a module included). */
 uint64_t loader_pending(const struct loader *loader);
 
+/* Symbols of files are read one at a time, with waits in between that let it use @ppm millionths of a CPU; 0: no waits, as at the
+ * start.  One file is read whole; no wait is longer than 60 s.  Not for a loader without helper processes. */
+void loader_pace(struct loader *loader, uint32_t ppm);
+
 /* Helper processes that were given up, that ended by themselves, that could not be made; CPU time of all (any thread, a
  * snapshot). */
 struct loader_counts {

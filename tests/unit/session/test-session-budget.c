@@ -45,8 +45,28 @@ static void stop(struct fixture *f)
 	fixture_stop(f);
 }
 
+static bool is_read(const struct fixture *f, pid_t pid)
+{
+	const struct process *process = process_find(f->session->processes, (uint32_t)pid);
+
+	return process && process->maps_state != PROCESS_MAPS_UNKNOWN;
+}
+
+static pid_t sleeping(void)
+{
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid)
+		return pid;
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;)
+		(void)pause();
+}
+
 static void test_rate(void **state)
 {
+	pid_t other = sleeping();
 	struct fixture f;
 	uint64_t now;
 	int i;
@@ -58,17 +78,22 @@ static void test_rate(void **state)
 	start(&f);
 	now = f.session->started_at;
 	assert_false(is_noted(&f, LESS));
-	for (i = 0; rate(&f) > HZ / 16 && i < 20; i++)
-		pass_second(&f, &now, 100);
-	assert_int_equal(rate(&f), HZ / 16);
+	pass_second(&f, &now, 100);
+	assert_true(f.session->budget.saving);
+	assert_int_equal(rate(&f), HZ);
+	/* As many steps at once as it takes. */
+	pass_second(&f, &now, 100);
+	assert_true(rate(&f) <= HZ / 16);
 	assert_true(is_noted(&f, LESS));
+	assert_false(is_read(&f, other)); /* it has no sample */
+	fixture_end_child(&other);
 	for (i = 0; i < 10; i++)
 		pass_second(&f, &now, 1);
 	assert_true(rate(&f) >= 10); /* no target is unseen */
 	/* The test's own CPU time is more than a millionth: reported once, when ten seconds have shown it. */
 	for (i = 0; i < 10; i++) {
 		assert_true(!is_noted(&f, EXCEEDED) ||
-			    f.session->budget.n_seconds >= 3 + SESSION_BUDGET_S);
+			    f.session->budget.n_turns >= 6 + SESSION_BUDGET_S);
 		pass_second(&f, &now, 1);
 	}
 	assert_true(is_noted(&f, EXCEEDED));
@@ -101,7 +126,7 @@ static void test_process(void **state)
 	f.options.max_cpu_ppm = 1;
 	start(&f);
 	b = &f.session->budget;
-	f.session->early_ticks = 0;
+	f.session->early_ticks = UINT32_MAX;
 	now = f.session->started_at;
 	for (i = 0; !b->saving && i < 20; i++)
 		pass_second(&f, &now, 100);
@@ -122,13 +147,15 @@ static void test_process(void **state)
 		(void)perf_source_settle(f.session->source);
 	}
 	assert_int_equal(b->steps, 0);
+	f.session->early_ticks = 0;
 	assert_int_equal(session_read_ns(f.session), SESSION_TICK_MS * NSEC_PER_MSEC);
 	fixture_deinit(&f);
 }
 
-/* Without a budget it stays. */
+/* Without a budget it stays, and processes without samples are read, too. */
 static void test_stays(void **state)
 {
+	pid_t other = sleeping();
 	struct fixture f;
 	uint64_t now;
 
@@ -141,6 +168,9 @@ static void test_stays(void **state)
 		pass_second(&f, &now, 1);
 	assert_int_equal(rate(&f), HZ);
 	assert_false(is_noted(&f, LESS));
+	while (!is_read(&f, other))
+		fixture_run_ms(&f, 1);
+	fixture_end_child(&other);
 	stop(&f);
 	fixture_deinit(&f);
 }

@@ -112,6 +112,77 @@ static void test_thread(void **state)
 	waker_deinit(&waker);
 }
 
+/* The next answer. */
+static void await(struct loader *loader, enum load_kind kind, struct uw_module *module)
+{
+	struct load_answer a;
+
+	while (!loader_answer(loader, &a))
+		(void)poll(NULL, 0, 1);
+	check_answer(&a, kind, module);
+}
+
+static void ask_unwind(struct loader *loader, struct uw_module *module)
+{
+	const struct load_request request = {.kind = LOAD_UNWIND, .module = module};
+
+	(void)uw_module_ref(module);
+	assert_true(uw_module_want_unwind(module));
+	assert_true(loader_ask(loader, &request));
+}
+
+/* Files that this program has mapped. */
+static void map_modules(struct uw_modules *modules, struct uw_module **ret, size_t n)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[4352], path[4096] = "/";
+
+	assert_non_null(maps);
+	for (size_t i = 0; i < n;) {
+		assert_non_null(fgets(line, sizeof(line), maps));
+		if (sscanf(line, "%*s r-xp %*s %*s %*s /%4094s", path + 1) == 1)
+			assert_int_equal(uw_modules_get(modules, path, NULL, &ret[i++]), 0);
+	}
+	(void)fclose(maps);
+}
+
+/* With a pace the symbols of a second file wait, and other work does not.  Without one again they come. */
+static void test_pace(void **state)
+{
+	struct uw_modules *modules;
+	struct uw_module *m[3];
+	struct loader *loader;
+	struct waker waker;
+
+	(void)state;
+	assert_int_equal(waker_init(&waker), 0);
+	assert_int_equal(uw_modules_new(&modules), 0);
+	map_modules(modules, m, ARRAY_SIZE(m));
+	assert_int_equal(
+		loader_new(&(struct loader_options){.root = "", .answers = &waker, .cache = -1},
+			   &loader),
+		0);
+	loader_pace(loader, 1);
+	ask_unwind(loader, m[0]);
+	await(loader, LOAD_UNWIND, m[0]);
+	await(loader, LOAD_SYMBOLS, m[0]);
+	for (size_t i = 1; i < ARRAY_SIZE(m); i++) {
+		ask_unwind(loader, m[i]);
+		await(loader, LOAD_UNWIND, m[i]);
+	}
+	assert_int_equal(loader_pending(loader), 2);
+	loader_pace(loader, 0);
+	for (size_t i = 1; i < ARRAY_SIZE(m); i++)
+		await(loader, LOAD_SYMBOLS, m[i]);
+	loader_free(loader);
+	for (size_t i = 0; i < ARRAY_SIZE(m); i++) {
+		(void)uw_module_unref(m[i]); /* the request's */
+		(void)uw_module_unref(m[i]);
+	}
+	uw_modules_free(modules);
+	waker_deinit(&waker);
+}
+
 struct crowd {
 	pthread_t threads[LOAD_THREADS_AT_ONCE + 6];
 	pthread_barrier_t ready, end;
@@ -216,7 +287,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_inline),	     cmocka_unit_test(test_dropped),
 		cmocka_unit_test(test_thread_names), cmocka_unit_test(test_thread),
-		cmocka_unit_test(test_closed),
+		cmocka_unit_test(test_pace),	     cmocka_unit_test(test_closed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
