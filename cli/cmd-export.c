@@ -18,7 +18,7 @@ struct export_command {
 	const char *output, *event;
 	uint32_t format; /* index + 1; 0: not given */
 	struct profile_filter only;
-	bool weight, collapse;
+	bool weight, inlined, collapse;
 };
 
 /* For completion. */
@@ -53,6 +53,8 @@ static const struct option_def defs[] = {
 	     "of the calls of one function in a stack only the innermost"),
 	FLAG("weight", 'w', weight,
 	     "folded: weights (time, cycles ...) in place of numbers of samples"),
+	FLAG("inlined", 0, inlined,
+	     "folded: _[i] behind the names of calls that the compiler inlined in all stacks"),
 	TEXT("event", 'e', "EVENT", event, EVENT_OPTION_HELP),
 	OPTION_FILTERS(only),
 	{0},
@@ -140,8 +142,10 @@ static bool is_plain(const char *path)
 static int export_one(const struct profile *profile, const struct export_command *command,
 		      const char *input)
 {
-	const struct export_options how = {
-		.title = input, .weight = command->weight, .only = command->only};
+	const struct export_options how = {.title = input,
+					   .weight = command->weight,
+					   .inlined = command->inlined,
+					   .only = command->only};
 	_cleanup_(freep) char *name = NULL;
 	_cleanup_(file_closep) FILE *device = NULL;
 	const char *path = command->output;

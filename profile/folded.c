@@ -3,8 +3,7 @@
  * The format has no escapes: a semicolon in a name (they stand in C++ lambdas and in thread names)
  * becomes a colon, controls become '?'.  Kernel functions end in "_[k]", code of a language's runtime in
  * "_[j]" or another letter (suffix_of()), and stacks that reached no root begin with their marker, as the
- * stackcollapse tools do.  Lines are in byte order, so that
- * two exports can be compared.
+ * stackcollapse tools do.  Lines are in byte order (of names without "_[i]"), so that two exports can be compared.
  *
  * Lines are not kept: all of a big profile's are gigabytes.  A walk visits them in their order, which
  * names as they stand in a line have: "f\n" at its end, "f;" before another, with "f(int);" between. */
@@ -24,7 +23,7 @@ struct folded {
 	struct fold fold;
 	struct walk walk;
 	FILE *out;
-	bool weight;
+	bool weight, inlined;
 	struct buffer texts; /* the cleaned names of the symbols, one after the other */
 	size_t *text_at;     /* by symbol; [n_symbols] is the end */
 	/* by symbol: the place of its name in the order of bytes, at a line's end and in a line */
@@ -345,6 +344,8 @@ static int enter(void *arg, const struct walk_call *call)
 	buffer_append(&f->line, ";", 1);
 	buffer_append(&f->line, f->texts.data + f->text_at[call->symbol],
 		      f->text_at[call->symbol + 1] - f->text_at[call->symbol]);
+	if (f->inlined && call->inlined)
+		buffer_append(&f->line, "_[i]", 4);
 	if (f->line.bad)
 		return fail(-ENOMEM);
 	if (f->line.len > LINE_MAX_BYTES)
@@ -389,7 +390,8 @@ static int put_all(struct folded *f)
 int export_folded(const struct profile *profile, const struct export_options *options, FILE *out)
 {
 	_cleanup_(folded_deinit) struct folded f = {.out = out,
-						    .weight = options && options->weight};
+						    .weight = options && options->weight,
+						    .inlined = options && options->inlined};
 	int r;
 
 	r = fold_init(&f.fold, profile, options ? &options->only : NULL);

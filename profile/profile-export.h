@@ -6,6 +6,7 @@
 struct export_options {
 	const char *title; /* html: what the page is called, the file's name; may be NULL */
 	bool weight;	   /* folded: weights in place of counts */
+	bool inlined;	   /* folded: "_[i]" behind names of inlined calls */
 	struct profile_filter only;
 };
 

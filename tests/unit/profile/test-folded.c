@@ -47,6 +47,22 @@ static void weights_when_asked_for(void **state)
 	profile_deinit(&p);
 }
 
+/* In all stacks of one path: of other's the compiler made a call. */
+static void inlined_when_asked_for(void **state)
+{
+	struct profile p = hand_example();
+
+	(void)state;
+	assert_folded(&p, &(struct export_options){.inlined = true},
+		      "app;_start;main;recurse;recurse 2\n"
+		      "app;_start;main;sys_read_[k] 1\n"
+		      "app;_start;main;work;tiny_[i] 3\n"
+		      "other;[no stack] 1\n"
+		      "other;_start;main;work;tiny_[i] 1\n"
+		      "worker:1;[cut];[libx.so] 1\n");
+	profile_deinit(&p);
+}
+
 static void only_a_cgroup_and_those_below(void **state)
 {
 	static const struct {
@@ -230,6 +246,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(counts_are_of_samples),
 		cmocka_unit_test(weights_when_asked_for),
+		cmocka_unit_test(inlined_when_asked_for),
 		cmocka_unit_test(only_a_cgroup_and_those_below),
 		cmocka_unit_test(equal_lines_are_merged),
 		cmocka_unit_test(kinds_are_apart),
