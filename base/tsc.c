@@ -66,6 +66,16 @@ void tsc_clock_look(struct tsc_clock *c)
 	while (c->last.ns - c->first.ns < BASE_NS);
 }
 
+uint64_t tsc_converted(const struct tsc_conversion *c, uint64_t tsc)
+{
+	uint64_t shift = c->shift & 63, rest;
+
+	if (c->mask)
+		tsc = c->cycles + ((tsc - c->cycles) & c->mask);
+	rest = tsc & ((1ull << shift) - 1);
+	return c->zero + (tsc >> shift) * c->mult + (rest * c->mult >> shift);
+}
+
 uint64_t tsc_clock_ns(const struct tsc_clock *c, uint64_t tsc)
 {
 	uint64_t cycles = c->last.tsc - c->first.tsc, ago;

@@ -13,6 +13,16 @@ struct tsc_clock {
 	} first, last;
 };
 
+/* How the times of another clock follow from the counter, as the kernel states it (perf_event_open(2), cap_user_time_zero and
+ * cap_user_time_short). */
+struct tsc_conversion {
+	uint64_t shift, mult, zero;
+	uint64_t cycles, mask; /* mask 0: the counter is used as it is */
+};
+
+/* The time of @tsc in that clock. */
+uint64_t tsc_converted(const struct tsc_conversion *conversion, uint64_t tsc);
+
 /* false: the processor has no counter that always runs at one rate. */
 bool tsc_clock_begin(struct tsc_clock *c);
 /* The last point is now.  Takes 2 ms where the first point is not older. */

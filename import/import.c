@@ -282,6 +282,14 @@ static void fill_past(struct import *im, uint64_t first_time)
 		im->past.wall_clock = info->wall_clock_ns + (first_time - info->wall_clock_at);
 }
 
+/* Do samples have the clock that times of the processor's counter can be converted to? */
+static bool converts(const struct import *im)
+{
+	const struct perfdata_info *info = perfdata_info(im->file);
+
+	return info->clock == -1 && info->has_conversion;
+}
+
 int import_start_trace(struct import *im, uint64_t first_time)
 {
 	struct writer_options wo = {
@@ -305,8 +313,10 @@ int import_start_trace(struct import *im, uint64_t first_time)
 				.writer = im->writer,
 				.loader = im->loader,
 				.modules = im->modules,
-				/* The clock of another boot cannot be converted. */
-				.clock = perfdata_info(im->file)->clock == CLOCK_MONOTONIC
+				/* The clock of another boot cannot be converted; code has times of
+				 * this one. */
+				.clock = perfdata_info(im->file)->clock == CLOCK_MONOTONIC ||
+							 converts(im)
 						 ? CLOCK_MONOTONIC
 						 : -1,
 				.account = &im->account,
@@ -330,6 +340,8 @@ static int take_all(struct import *im, char *error, size_t error_size)
 		r = choose_event(im, error, error_size);
 		if (r < 0 || none)
 			return r < 0 ? trace(r) : 0;
+		if (converts(im))
+			loader_set_conversion(im->loader, &perfdata_info(im->file)->conversion);
 		r = reader_round(im->reader, &more);
 	} else {
 		im->unreadable = r;
@@ -440,14 +452,14 @@ static void note_short_chains(struct import *im)
 			    "pointers; hint: perf record --call-graph dwarf");
 }
 
-/* (A jitdump has CLOCK_MONOTONIC; perf's own clock cannot be converted.) */
+/* (A jitdump has CLOCK_MONOTONIC, which perf's own clock cannot be converted to, or the processor's counter.) */
 static void note_jit_times(struct import *im)
 {
 	const char *path = emit_timeless_dump(im->emit);
 
-	if (path)
+	if (path && !converts(im))
 		import_note(im, EMIT_TIMELESS_NOTE, path);
-	else if (emit_lacks_times(im->emit))
+	else if (path || emit_lacks_times(im->emit))
 		import_note(im, "a jitdump has code that was loaded over other code, and the "
 				"samples have another clock: at these addresses all samples have "
 				"the name of the last load; hint: perf record -k mono");

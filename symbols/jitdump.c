@@ -56,6 +56,8 @@ struct jitdump {
 	uint64_t last_time; /* of the last record */
 	bool other_clock, has_tsc;
 	struct tsc_clock tsc; /* has_tsc: its times are of the processor's counter, which is here */
+	bool converts;	      /* ... or of that of another machine */
+	struct tsc_conversion conversion;
 	struct buffer codes, extras, lines, pool, cfi;
 	struct table latest; /* address -> number of the code that is there */
 	/* What the next load gets. */
@@ -176,11 +178,19 @@ static int add_code(struct jitdump *d, const struct jit_code *code, const struct
 	return r < 0 ? trace(r) : 0;
 }
 
+/* Are its times of a clock that the samples do not have? */
+static bool is_timeless(const struct jitdump *d)
+{
+	return d->converts ? !d->other_clock : d->other_clock && !d->has_tsc;
+}
+
 static uint64_t time_of(const struct jitdump *d, const struct record *record)
 {
-	if (d->has_tsc)
-		return tsc_clock_ns(&d->tsc, record->time);
-	return d->other_clock ? 0 : record->time;
+	if (is_timeless(d))
+		return 0;
+	if (d->converts)
+		return tsc_converted(&d->conversion, record->time);
+	return d->has_tsc ? tsc_clock_ns(&d->tsc, record->time) : record->time;
 }
 
 /* A name that is longer than the bytes read is cut. */
@@ -336,9 +346,10 @@ static int read_header(struct jitdump *d, int fd)
 enum { KNOWN = 1 };
 
 /* KNOWN: it continues. */
-static int begin(struct jitdump **dump, int fd, bool live)
+static int begin(struct jitdump **dump, const struct uw_source *source)
 {
 	struct jitdump *d = *dump;
+	int fd = source->fd;
 	struct stat st;
 	int r;
 
@@ -360,15 +371,18 @@ static int begin(struct jitdump **dump, int fd, bool live)
 		(void)jitdump_free(d);
 		return trace(r);
 	}
-	d->has_tsc = d->other_clock && live && tsc_clock_begin(&d->tsc);
+	d->has_tsc = d->other_clock && source->live && tsc_clock_begin(&d->tsc);
+	d->converts = source->conversion;
+	if (source->conversion)
+		d->conversion = *source->conversion;
 	*dump = d;
 	return 0;
 }
 
 /* Reads what was written whole since the last time.  KNOWN: nothing was. */
-static int read_more(struct jitdump **dump, int fd, bool live)
+static int read_more(struct jitdump **dump, const struct uw_source *source)
 {
-	int r = begin(dump, fd, live);
+	int r = begin(dump, source), fd = source->fd;
 	bool known = r == KNOWN;
 	struct record record;
 	struct jitdump *d = *dump;
@@ -389,11 +403,6 @@ static int read_more(struct jitdump **dump, int fd, bool live)
 		}
 	}
 	return known && d->at == before ? KNOWN : 0;
-}
-
-static bool is_timeless(const struct jitdump *dump)
-{
-	return dump->other_clock && !dump->has_tsc;
 }
 
 static int symbols_of(const struct jitdump *dump, struct uw_symbols **ret_symbols)
@@ -658,7 +667,7 @@ int jitdump_load(struct jitdump **dump, const struct uw_source *source,
 		 struct uw_symbols **ret_symbols, struct uw_section *ret_eh_frame)
 {
 	struct uw_symbols *symbols = NULL;
-	int r = read_more(dump, source->fd, source->live);
+	int r = read_more(dump, source);
 
 	if (r == KNOWN && source->again)
 		return fail(-EALREADY);

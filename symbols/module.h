@@ -171,6 +171,7 @@ struct uw_renewal *uw_module_renewal(struct uw_module *module);
 /* ---- loader thread ---- */
 /* Where an image comes from: an open file (borrowed, read by pread at any offset), or process
  * memory. */
+struct tsc_conversion; /* base/tsc.h */
 struct uw_source {
 	int fd; /* -1: memory */
 	struct uw_memory
@@ -187,6 +188,8 @@ struct uw_source {
 	bool again;
 	/* Its program runs on this machine: times of the processor's counter are known. */
 	bool live;
+	/* Not NULL: samples have the clock that this makes of the counter, and no other time of a jitdump is known.  Borrowed. */
+	const struct tsc_conversion *conversion;
 	/* The caller can load again: a separate debug file is read for CFI when a stack needs it
 	 * (uw_module_want_separate), not at once. */
 	bool later;

@@ -375,6 +375,26 @@ static int feature_record(struct perfdata *pd, struct cursor body)
 	return body.bad ? fail(-EBADMSG) : read_feature(pd, bit, body);
 }
 
+/* struct perf_record_time_conv: older ones end behind time_zero. */
+static int time_record(struct perfdata *pd, struct cursor body)
+{
+	struct tsc_conversion c = {.shift = cursor_u64(&body)};
+	const uint8_t *flags;
+
+	c.mult = cursor_u64(&body);
+	c.zero = cursor_u64(&body);
+	if (body.bad)
+		return fail(-EBADMSG);
+	c.cycles = cursor_u64(&body);
+	c.mask = cursor_u64(&body);
+	flags = cursor_bytes(&body, 2); /* cap_user_time_zero, cap_user_time_short */
+	if (body.bad || !flags[1])
+		c.mask = 0;
+	pd->info.has_conversion = c.mult && c.shift < 64 && (body.bad || flags[0]);
+	pd->info.conversion = c;
+	return 0;
+}
+
 int perfdata_header_record(struct perfdata *pd, const struct perf_event_header *record)
 {
 	struct cursor body = cursor_of(record + 1, record->size - sizeof(*record));
@@ -386,6 +406,8 @@ int perfdata_header_record(struct perfdata *pd, const struct perf_event_header *
 		return update_record(pd, body);
 	case PERFDATA_HEADER_BUILD_ID:
 		return build_id_record(pd, record->misc, body);
+	case PERFDATA_TIME_CONV:
+		return time_record(pd, body);
 	default:
 		return feature_record(pd, body);
 	}

@@ -290,6 +290,7 @@ static int take_own_record(struct perfdata *pd, const struct perf_event_header *
 	case PERFDATA_HEADER_BUILD_ID:
 	case PERFDATA_HEADER_FEATURE:
 	case PERFDATA_EVENT_UPDATE:
+	case PERFDATA_TIME_CONV:
 		r = perfdata_header_record(pd, record);
 		break;
 	case PERFDATA_HEADER_TRACING_DATA:

@@ -14,6 +14,7 @@
  * behind it are counted. */
 #pragma once
 
+#include "base/tsc.h"
 #include "perf/record.h"
 
 enum {
@@ -45,6 +46,9 @@ struct perfdata_info {
 	uint32_t cpus_available, cpus_online;
 	uint64_t total_memory_kb;
 	int clock; /* CLOCK_* of all times; -1: the scheduler's clock, perf's default */
+	/* How that clock follows from the processor's counter, where perf record noted it (TIME_CONV). */
+	bool has_conversion;
+	struct tsc_conversion conversion;
 	bool has_wall_clock;
 	uint64_t wall_clock_ns, wall_clock_at; /* CLOCK_REALTIME when `clock` was wall_clock_at */
 	uint64_t first_time, last_time;	       /* of the samples; file mode only */

@@ -30,8 +30,9 @@ struct load_worker {
 	void (*parse)(struct load_worker *worker, struct load_parse *work);
 	/* Called when the file of a module is closed; NULL: no other process has it. */
 	void (*forget)(struct load_worker *worker, uint32_t serial);
-	bool own_files;			  /* what is named is our user's: an import */
-	const struct file_places *places; /* further places of files; borrowed; NULL: none */
+	bool own_files;				 /* what is named is our user's: an import */
+	const struct file_places *places;	 /* further places of files; borrowed; NULL: none */
+	const struct tsc_conversion *conversion; /* uw_source.conversion */
 	bool copies;		/* engines read modules' files: the images keep descriptors */
 	_Atomic uint64_t *mark; /* seen by the process that waits; NULL: none does */
 	struct load_devices devices;

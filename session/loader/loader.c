@@ -416,6 +416,11 @@ int loader_new_inline(const char *root, struct loader **ret_loader)
 	return r;
 }
 
+void loader_set_conversion(struct loader *loader, const struct tsc_conversion *conversion)
+{
+	loader->worker.conversion = conversion;
+}
+
 void loader_set_places(struct loader *loader, const struct file_places *places)
 {
 	loader->worker.places = places;

@@ -12,6 +12,7 @@
 #include "session/loader/load-request.h"
 
 struct loader;
+struct tsc_conversion;
 struct memory_guard;
 struct loader_options {
 	const char *root;	     /* "" or the folder of a fake proc/ */
@@ -27,6 +28,8 @@ int loader_new(const struct loader_options *options, struct loader **ret_loader)
 int loader_new_inline(const char *root, struct loader **ret_loader);
 /* Further places of files, for one without helper processes.  Borrows @places. */
 void loader_set_places(struct loader *loader, const struct file_places *places);
+/* How samples get their times from the processor's counter, for one without helper processes.  Borrows @conversion. */
+void loader_set_conversion(struct loader *loader, const struct tsc_conversion *conversion);
 /* Does not wait for requests in hand. */
 struct loader *loader_free(struct loader *loader);
 /* false: too many are waiting. */

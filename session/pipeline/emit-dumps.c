@@ -26,7 +26,11 @@ void emit_note_dump(struct emit *em, struct emit_module *m)
 
 	em->has_dumps |= dump;
 	m->has_dump |= dump && emit_module_has_epochs(m);
-	em->has_reuse |= dump && uw_module_symbols_overlap(m->module);
+	if (!dump || !uw_module_symbols_overlap(m->module))
+		return;
+	em->has_reuse = true;
+	if (!em->timeless && uw_module_symbols_timeless(m->module))
+		em->timeless = strdup(uw_module_jitdump(m->module)->path);
 }
 
 static bool is_in_pieces(const struct emit_module *m)
@@ -111,14 +115,7 @@ void emit_read_dumps(struct emit *em, uint64_t now, bool awaited)
 
 const char *emit_timeless_dump(const struct emit *em)
 {
-	for (size_t i = 0; em->has_reuse && i < em->n_modules; i++) {
-		const struct uw_module *module = em->modules[i]->module;
-		const struct uw_jitdump *dump = uw_module_jitdump(module);
-
-		if (dump && uw_module_symbols_timeless(module) && uw_module_symbols_overlap(module))
-			return dump->path;
-	}
-	return NULL;
+	return em->timeless;
 }
 
 bool emit_lacks_times(const struct emit *em)

@@ -972,6 +972,7 @@ struct emit *emit_free(struct emit *em)
 	for (size_t i = 0; i < em->n_forgotten; i++)
 		free((char *)em->forgotten[i].path);
 	free(em->forgotten);
+	free(em->timeless);
 	table_deinit(&em->by_serial);
 	unshared_free(em->unsymbolized, em->unsymbolized_room * sizeof(*em->unsymbolized));
 	free(em->recent);

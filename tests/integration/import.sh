@@ -138,6 +138,9 @@ check dump-clock-is-right test "$(grep -c 'perf record -k mono' "$TMP/dump.err")
 check clockless-recorded perf_record clockless -F 499 -e cpu-clock --call-graph dwarf,8192 -- "$PROGRAMS/jitdump" 1 "$TMP"
 check clockless-imported import clockless
 check clockless-is-reported grep -q 'loaded over other code, and the samples have another clock.*; hint: perf record -k mono' "$TMP/clockless.err"
+check counter-recorded perf_record counter -k mono -F 499 -e cpu-clock --call-graph dwarf,8192 -- "$PROGRAMS/jitdump" 1 "$TMP" 30 tsc
+check counter-imported import counter
+check counter-is-reported grep -q "times of the processor's counter" "$TMP/counter.err"
 if "$PERF" inject --jit -i "$TMP/dump.data" -o "$TMP/jit.data" >/dev/null 2>"$TMP/jit.perf" &&
 	ls "$TMP"/jitted-*.so >/dev/null 2>&1; then
 	check jit-imported import jit

@@ -52,12 +52,28 @@ static void test_now(void **state)
 #endif
 }
 
+/* As perf_event_open(2) states it; the counter is 64 bits wide, or as wide as the mask. */
+static void test_converted(void **state)
+{
+	struct tsc_conversion c = {.shift = 4, .mult = 3, .zero = 100};
+
+	(void)state;
+	assert_int_equal(tsc_converted(&c, 0), 100);
+	assert_int_equal(tsc_converted(&c, 16), 103);
+	assert_int_equal(tsc_converted(&c, 16 + 8), 104); /* 4.5 */
+	assert_int_equal(tsc_converted(&c, 1ull << 60), 100 + 3 * (1ull << 56));
+	c.cycles = 0xff0;
+	c.mask = 0xff;
+	assert_int_equal(tsc_converted(&c, 0x00), 100 + 0x1000 / 16 * 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rate),
 		cmocka_unit_test(test_far),
 		cmocka_unit_test(test_now),
+		cmocka_unit_test(test_converted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -206,6 +206,32 @@ static void test_times(void **state)
 	uw_module_unref(m);
 }
 
+/* Samples with a clock that follows from the counter; a dump without times of the counter has none of it then. */
+static void test_conversion(void **state)
+{
+	const struct tsc_conversion c = {.shift = 10, .mult = 512, .zero = 1000000};
+	_cleanup_(buffer_deinit) struct buffer b = {0};
+	struct uw_source source = {.conversion = &c};
+	struct uw_module *m;
+
+	(void)state;
+	put_header(&b);
+	b.data[32] = 1;
+	put_load_at(&b, 2000, 0x1000, 0x40, "first");
+	put_load_at(&b, 4000, 0x1000, 0x40, "second");
+	for (int counter = 1; counter >= 0; counter--) {
+		b.data[32] = (uint8_t)counter;
+		source.fd = memfd_of(b.data, b.len);
+		assert_int_equal(uw_module_new(UW_MODULE_JIT, "jit-1.dump", NULL, &m), 0);
+		assert_int_equal(uw_module_load_symbols(m, &source), 0);
+		assert_int_equal(uw_module_symbols_timeless(m), !counter);
+		expect_at(m, 0x1018, 1001999, counter ? "first" : "second");
+		expect_at(m, 0x1018, 1002000, "second");
+		assert_int_equal(close(source.fd), 0);
+		uw_module_unref(m);
+	}
+}
+
 /* Times of the processor's counter, while the program runs. */
 static void test_counter(void **state)
 {
@@ -626,12 +652,13 @@ static void test_reader(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_records),	     cmocka_unit_test(test_times),
-		cmocka_unit_test(test_counter),	     cmocka_unit_test(test_overlaps),
-		cmocka_unit_test(test_pieces),	     cmocka_unit_test(test_lines),
-		cmocka_unit_test(test_unwinding),    cmocka_unit_test(test_growth),
-		cmocka_unit_test(test_damage),	     cmocka_unit_test(test_code),
-		cmocka_unit_test(test_damaged_code), cmocka_unit_test(test_reader),
+		cmocka_unit_test(test_records),	   cmocka_unit_test(test_times),
+		cmocka_unit_test(test_conversion), cmocka_unit_test(test_counter),
+		cmocka_unit_test(test_overlaps),   cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_lines),	   cmocka_unit_test(test_unwinding),
+		cmocka_unit_test(test_growth),	   cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_code),	   cmocka_unit_test(test_damaged_code),
+		cmocka_unit_test(test_reader),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

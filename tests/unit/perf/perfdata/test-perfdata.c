@@ -71,6 +71,7 @@ static void fill_own(struct buffer *b)
 {
 	uint64_t update[4] = {2, ID_B};
 	const uint64_t aux[] = {24, 0, 0, 0, 0};
+	const uint64_t conversion[] = {10, 512, 77, 3, 4095, 0x0001}; /* no cap_user_time_short */
 	const uint32_t tracing = 16;
 
 	memcpy(&update[2], "faults", 7);
@@ -79,6 +80,7 @@ static void fill_own(struct buffer *b)
 	buffer_append(b, "these are not records...", 24);
 	put_record(b, 66, 0, &tracing, sizeof(tracing));
 	buffer_append(b, "nor are these...", 16);
+	put_record(b, 79, 0, conversion, sizeof(conversion));
 	put_record(b, 82, 0, NULL, 0);
 	put_sample(b, ID_B, 5);
 }
@@ -97,6 +99,30 @@ static void test_own_records(void **state)
 	assert_string_equal(perfdata_info(pd)->events[0].name, "cpu-clock");
 	assert_string_equal(perfdata_info(pd)->events[1].name, "faults");
 	assert_int_equal(perfdata_counts(pd)->foreign_records, 1);
+	assert_true(perfdata_info(pd)->has_conversion);
+	assert_int_equal(perfdata_info(pd)->conversion.shift, 10);
+	assert_int_equal(perfdata_info(pd)->conversion.zero, 77);
+	assert_int_equal(perfdata_info(pd)->conversion.mask, 0);
+}
+
+/* The kernel denies that the clock follows from the counter; a record that is too short; a shift that no number has. */
+static void test_no_conversion(void **state)
+{
+	const uint64_t records[][6] = {{10, 512, 77, 0, 0, 0}, {64, 512, 77, 0, 0, 1}, {10, 512}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(records); i++) {
+		_cleanup_(perfdata_freep) struct perfdata *pd = NULL;
+		_cleanup_(freep) char *text = NULL;
+		struct buffer b = {0};
+
+		put_pipe_head(&b);
+		put_record(&b, 79, 0, records[i], i < 2 ? sizeof(records[i]) : 16);
+		put_sample(&b, ID_B, 5);
+		text = read_bytes(&b, 0, &pd);
+		assert_false(perfdata_info(pd)->has_conversion);
+		assert_int_equal(perfdata_counts(pd)->bad_records, i == 2);
+	}
 }
 
 static void test_file(void **state)
@@ -335,11 +361,17 @@ static void test_who_asked_for_build_ids(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rounds),	    cmocka_unit_test(test_ties),
-		cmocka_unit_test(test_own_records), cmocka_unit_test(test_file),
-		cmocka_unit_test(test_unknown_id),  cmocka_unit_test(test_blocks),
-		cmocka_unit_test(test_bounded),	    cmocka_unit_test(test_no_identifier),
-		cmocka_unit_test(test_late_event),  cmocka_unit_test(test_who_asked_for_build_ids),
+		cmocka_unit_test(test_rounds),
+		cmocka_unit_test(test_ties),
+		cmocka_unit_test(test_own_records),
+		cmocka_unit_test(test_no_conversion),
+		cmocka_unit_test(test_file),
+		cmocka_unit_test(test_unknown_id),
+		cmocka_unit_test(test_blocks),
+		cmocka_unit_test(test_bounded),
+		cmocka_unit_test(test_no_identifier),
+		cmocka_unit_test(test_late_event),
+		cmocka_unit_test(test_who_asked_for_build_ids),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
