@@ -45,8 +45,7 @@ struct emit {
 	bool at_end;		/* emit_ask_names(): every sample is written */
 	uint64_t dumps_read_at; /* CLOCK_MONOTONIC: emit_read_dumps() */
 	bool has_reuse;		/* a jitdump has code that was loaded over other code */
-	const char
-		*timeless;  /* path of one with times that are not known, of a module; NULL: none */
+	char *timeless;		/* the path of one with times that are not known; NULL: none */
 	uint64_t slices_at; /* of the samples' clock: when slices of dumps that are late are due */
 	uint32_t lines_in_flight, seconds; /* requests of lines */
 	uint64_t vaddrs_in_flight;	   /* their addresses */
