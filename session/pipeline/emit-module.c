@@ -147,8 +147,7 @@ void emit_module_forget_frames(struct emit_module *m)
 {
 	remember_lined(m);
 	if (m->n_lined > LINED_MAX) {
-		free(m->lined);
-		m->lined = NULL;
+		free(take(m->lined));
 		m->n_lined = 0;
 	}
 	m->unnamed.n = sort_unique(m->unnamed.vaddrs, m->unnamed.n); /* they are added again */
@@ -197,6 +196,13 @@ void emit_module_forget_lined(struct emit_module *m)
 		m->unlined = (struct late_list){0};
 	}
 	m->unlined.n = m->unlined_asked = m->unlined_due = 0;
+}
+
+void emit_module_forget_lines(struct emit_module *m)
+{
+	emit_module_forget_lined(m);
+	free(take(m->lined));
+	m->n_lined = 0;
 }
 
 size_t emit_module_count_freed(struct emit_module *m, const struct load_answer *a)

@@ -61,6 +61,8 @@ size_t emit_module_ask_lines(struct emit_module *m, struct loader *loader);
 void emit_module_forget_frames(struct emit_module *m);
 /* Were the lines of @vaddr listed before frames were forgotten? */
 bool emit_module_had_lines(const struct emit_module *m, uint64_t vaddr);
+/* Lines of frames that come again are requested again. */
+void emit_module_forget_lines(struct emit_module *m);
 /* All its lines were requested: the list begins again. */
 void emit_module_forget_lined(struct emit_module *m);
 /* Names of an interpreter's functions have come.  Returns how many functions were asked for the first time and were not there any

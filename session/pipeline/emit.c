@@ -132,7 +132,7 @@ void emit_renew(struct emit *em)
 	for (size_t i = 0; i < n; i++) {
 		struct emit_module *m = em->modules[i];
 
-		m->unlined.n = m->unlined_asked = m->unlined_due = 0;
+		emit_module_forget_lines(m);
 		if (!m->unsymbolized_samples || em->n_modules >= EMIT_MODULES_MAX / 4 ||
 		    table_put(&em->by_serial, uw_module_serial(m->module), em->n_modules + 1) < 0) {
 			emit_module_free(m);

@@ -859,6 +859,9 @@ static void lines_once(void **state)
 	assert_int_equal(emit_lines_left(f.emit), 0);
 	sample(&f, process, late_first); /* a new one */
 	assert_int_equal(emit_lines_left(f.emit), 1);
+	emit_renew(f.emit); /* its caller has asked for all lines, or cannot */
+	sample(&f, process, late_second);
+	assert_int_equal(emit_lines_left(f.emit), 2);
 	fixture_deinit(&f);
 }
 
