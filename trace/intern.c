@@ -17,15 +17,21 @@ enum {
 	BUILD_ID_MAX_BYTES = 64,
 };
 
-int intern_init(struct intern *in)
+/* Ids count from 1, so the first mapping made is WRITER_KERNEL_MAPPING. */
+static int first_mapping(struct intern *in)
 {
 	uint32_t kernel;
+
+	return trace(intern_mapping(in, "kernel", NULL, 0, 0, 0, &kernel));
+}
+
+int intern_init(struct intern *in)
+{
 	int r;
 
 	*in = (struct intern){.generation = 1, .first_frame = 1, .frame_generation = 1};
 	stacks_init(&in->stacks, 1);
-	/* Ids count from 1, so the first mapping made is WRITER_KERNEL_MAPPING. */
-	r = intern_mapping(in, "kernel", NULL, 0, 0, 0, &kernel);
+	r = first_mapping(in);
 	if (r < 0) {
 		intern_deinit(in);
 		return trace(r);
@@ -33,21 +39,28 @@ int intern_init(struct intern *in)
 	return 0;
 }
 
-void intern_deinit(struct intern *in)
+static void drop_mappings(struct intern *in)
 {
 	for (size_t i = 0; i < in->n_mappings; i++) {
 		free(in->mappings[i].components);
 		buffer_deinit(&in->mappings[i].symbols);
 	}
-	free(in->mappings);
+	free(take(in->mappings));
+	in->n_mappings = in->room_mappings = 0;
 	table_deinit(&in->mapping_of_hash);
+	free(in->paths_written.written);
+	free(in->build_ids_written.written);
+	in->paths_written = in->build_ids_written = (struct marks){0};
+	string_table_deinit(&in->places);
+}
+
+void intern_deinit(struct intern *in)
+{
+	drop_mappings(in);
 	unshared_free(in->frames, in->room_frames * sizeof(*in->frames));
 	unshared_free(in->frame_slots, in->n_frame_slots * sizeof(*in->frame_slots));
 	free(in->names_written.written);
-	free(in->paths_written.written);
-	free(in->build_ids_written.written);
 	string_table_deinit(&in->names);
-	string_table_deinit(&in->places);
 	stacks_deinit(&in->stacks);
 	buffer_deinit(&in->pending);
 	*in = (struct intern){0};
@@ -457,7 +470,7 @@ void intern_new_generation(struct intern *in)
 	stacks_clear(&in->stacks);
 }
 
-void intern_forget_frames(struct intern *in)
+int intern_forget_frames(struct intern *in)
 {
 	intern_new_generation(in);
 	stacks_free(&in->stacks);
@@ -472,4 +485,6 @@ void intern_forget_frames(struct intern *in)
 	in->names_written = (struct marks){0};
 	string_table_deinit(&in->names);
 	in->name_bytes = 0;
+	drop_mappings(in);
+	return first_mapping(in);
 }

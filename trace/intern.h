@@ -5,8 +5,8 @@
  * InternedData.  `written` of each thing is the generation in which that was done;
  * intern_new_generation() makes all be written again.
  *
- *   callstack ─► frame ─► name (a string of its own table, forgotten together with the frames)
- *                  └────► mapping ─► path components, build id (kept: one set a module)
+ *   callstack ─► frame ─► name (a string of its own table)
+ *                  └────► mapping ─► path components, build id (one set a module)
  *
  * The id spaces are separate, as the trace format looks ids up by table. */
 #pragma once
@@ -77,8 +77,9 @@ int intern_name(struct intern *in, const char *name, uint32_t *ret_name);
 
 /* Everything is written again at its next use; callstacks are forgotten. */
 void intern_new_generation(struct intern *in);
-/* Forgets frames and names too, and frees the memory: their ids become stale.  Implies a new generation. */
-void intern_forget_frames(struct intern *in);
+/* Forgets frames, names and all mappings but the kernel's too, and frees the memory: their ids become stale.  Implies a new
+ * generation.  Symbols that wait in mappings must be written before.  -ENOMEM. */
+int intern_forget_frames(struct intern *in);
 static inline size_t intern_frame_bytes(const struct intern *in)
 {
 	return in->n_frames * (sizeof(*in->frames) + 2 * sizeof(*in->frame_slots)) + in->name_bytes;

@@ -203,7 +203,7 @@ static int flush_mapping(struct writer *w, struct intern_mapping *m)
 	memcpy(p, m->symbols.data, m->symbols.len);
 	p += m->symbols.len;
 	w->symbol_bytes -= m->symbols.len;
-	m->symbols.len = 0;
+	buffer_deinit(&m->symbols);
 	r = writer_packet_end(w, p);
 	return r < 0 ? trace(r) : 0;
 }
@@ -591,7 +591,9 @@ int writer_forget(struct writer *w)
 
 	if (r < 0)
 		return trace(r);
-	intern_forget_frames(&w->intern);
+	r = intern_forget_frames(&w->intern);
+	if (r < 0)
+		return trace(r);
 	r = writer_clear_incremental_state(w);
 	return r < 0 ? trace(r) : 0;
 }

@@ -4,9 +4,8 @@
  * generation, in the packet that first needs it or before.  Field numbers and rules: protos/ (and
  * what it cites). Nothing is allocated a sample once the tables are warm.
  *
- * How long an id is good: a mapping's for the writer's life; a callstack's for the writer_sample()
- * that follows; a frame's while writer_generation() stays the same (it changes only in writer_forget(), and inside
- * writer_sample(), when the tables have reached their bound). */
+ * How long an id is good: a callstack's for the writer_sample() that follows; a frame's and a mapping's while writer_generation() stays
+ * the same (it changes only in writer_forget(), and inside writer_sample(), when the tables have reached their bound). */
 #pragma once
 
 #include "base/bytes.h"
@@ -110,10 +109,10 @@ struct writer_frame_parts {
 };
 bool writer_frame_parts(const struct writer *writer, uint32_t frame,
 			struct writer_frame_parts *ret_parts);
-/* Changes when the frame ids given out so far have become invalid: a caller that keeps
+/* Changes when the ids of frames and mappings given out so far have become invalid: a caller that keeps
  * them compares it before each stack. */
 uint32_t writer_generation(const struct writer *writer);
-/* Drops all frames, names of frames and callstacks, with the memory for them, and begins a new generation. */
+/* Drops all frames, names of frames, mappings and callstacks, with the memory for them, and begins a new generation. */
 int writer_forget(struct writer *writer);
 /* Memory of what it drops. */
 size_t writer_table_bytes(const struct writer *writer);

@@ -9,11 +9,13 @@
 enum {
 	FORGET_S = 10, /* between two looks */
 	IDLE_S = 120,
+	WAITING_MAX =
+		1024, /* modules that wait for the time to look up their lines; more go without */
 	FORGOTTEN_MAX = 1024, /* files with frames without symbols that are remembered */
 };
 
 /* Of an idle module.  Requests in progress hold references. */
-static bool has_all(struct emit *em, struct emit_module *m)
+static bool has_all(struct emit *em, struct emit_module *m, size_t *n_waiting)
 {
 	if (!m->last_asked) { /* some JIT compilers write their map at the exit */
 		m->last_asked = true;
@@ -22,7 +24,7 @@ static bool has_all(struct emit *em, struct emit_module *m)
 	}
 	if (!m->no_lines && m->unlined_asked < m->unlined.n) {
 		if (!emit_has_time_for_lines(em))
-			return false;
+			return ++*n_waiting > WAITING_MAX;
 		m->unlined_due = m->unlined.n;
 		emit_request_lines(em, m);
 	}
@@ -30,10 +32,10 @@ static bool has_all(struct emit *em, struct emit_module *m)
 	       (m->no_lines || m->unlined_asked == m->unlined.n);
 }
 
-static bool is_unneeded(struct emit *em, struct emit_module *m)
+static bool is_unneeded(struct emit *em, struct emit_module *m, size_t *n_waiting)
 {
 	if (em->seconds - m->last_use >= IDLE_S && uw_modules_has_owners(m->module, 1))
-		return has_all(em, m);
+		return has_all(em, m, n_waiting);
 	m->last_asked = false;
 	return false;
 }
@@ -79,7 +81,7 @@ static void forget(struct emit *em, struct emit_module *m)
 
 void emit_forget_modules(struct emit *em)
 {
-	size_t n = em->n_modules, kept = 0;
+	size_t n = em->n_modules, kept = 0, n_waiting = 0;
 	_cleanup_(freep) uint32_t *place = NULL; /* old index -> new one */
 
 	if (em->at_end || em->seconds % FORGET_S || !(place = calloc(n + 1, sizeof(*place))))
@@ -88,7 +90,7 @@ void emit_forget_modules(struct emit *em)
 		struct emit_module *m = em->modules[i];
 
 		place[i] = EMIT_NO_MODULE;
-		if (is_unneeded(em, m)) {
+		if (is_unneeded(em, m, &n_waiting)) {
 			forget(em, m);
 			continue;
 		}

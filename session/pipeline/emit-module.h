@@ -19,7 +19,8 @@ int late_list_push(struct late_list *list, uint64_t vaddr);
 struct emit_module {
 	struct uw_module *module; /* a reference */
 	uint32_t index;		  /* in emit->modules */
-	uint32_t mapping;	  /* id of the writer */
+	uint32_t mapping;	  /* id of the writer, */
+	uint64_t offset;	  /* ... and the offset in the file that it was made with */
 	bool has_mapping, no_lines;
 	bool has_dump; /* of JIT code: a jitdump was seen; all modules are asked at each tick */
 	struct table frames; /* ELF address -> frame id, or an index marked UNSYMBOLIZED */

@@ -184,6 +184,7 @@ static int mapping_of(struct emit *em, struct emit_module *m, uint64_t offset)
 			   uw_module_load_bias(m->module), offset, &m->mapping);
 	if (r < 0)
 		return trace(r);
+	m->offset = offset;
 	m->has_mapping = true;
 	return 0;
 }
@@ -236,8 +237,9 @@ static int write_named(struct emit *em, struct emit_module *m, uint64_t vaddr,
 {
 	const struct writer_line line = {writer_name_text(em->c.writer, name->id), name->file,
 					 name->line, name->kind};
+	int r = mapping_of(em, m, m->offset);
 
-	return writer_symbol(em->c.writer, m->mapping, vaddr, &line, 1);
+	return r < 0 ? trace(r) : writer_symbol(em->c.writer, m->mapping, vaddr, &line, 1);
 }
 
 static int unsymbolized_push(struct emit *em, const struct emit_module *m, uint32_t *id)
@@ -671,7 +673,7 @@ static int settle_names(struct emit *em, struct emit_module *m)
 		struct frame_name name;
 
 		r = name_of(em, m, vaddr, &name);
-		if (r < 0 || !name.id || !m->mapping ||
+		if (r < 0 || !name.id || !m->has_mapping ||
 		    !writer_rename(em->c.writer, m->mapping, vaddr, name.id, name.kind))
 			continue;
 		r = write_named(em, m, vaddr, &name);
@@ -719,13 +721,15 @@ static int write_lines(struct emit *em, struct emit_module *m, uint64_t vaddr,
 		       const struct load_line *from, size_t n, bool *named)
 {
 	struct writer_line lines[64];
+	int r;
 
 	n = min_u64(n, ARRAY_SIZE(lines));
 	for (size_t i = 0; i < n; i++)
 		lines[i] = (struct writer_line){from[i].function, from[i].file, from[i].line,
 						from[i].kind};
 	*named |= emit_module_names_by_lines(m->module) && set_named(em, m, vaddr);
-	return writer_symbol(em->c.writer, m->mapping, vaddr, lines, n);
+	r = mapping_of(em, m, m->offset);
+	return r < 0 ? trace(r) : writer_symbol(em->c.writer, m->mapping, vaddr, lines, n);
 }
 
 static int lines_arrived(struct emit *em, struct emit_module *m, const struct load_answer *a)
@@ -733,6 +737,7 @@ static int lines_arrived(struct emit *em, struct emit_module *m, const struct lo
 	bool named = false;
 	int r = 0;
 
+	emit_check_ids(em);
 	if (a->error < 0)
 		m->no_lines = true;
 	em->c.account->freed_functions += emit_module_count_freed(m, a);
@@ -791,6 +796,7 @@ void emit_ask_names(struct emit *em)
 
 void emit_ask(struct emit *em)
 {
+	emit_check_ids(em);
 	for (size_t i = 0; i < em->n_modules && em->lines_in_flight < LINES_IN_FLIGHT; i++) {
 		em->modules[i]->unlined_due = em->modules[i]->unlined.n;
 		emit_request_lines(em, em->modules[i]);
@@ -822,6 +828,7 @@ static void request_batch(struct emit *em)
 int emit_tick(struct emit *em)
 {
 	em->seconds++;
+	emit_check_ids(em);
 	if (em->c.kernel_names)
 		uw_kernel_names_tick(em->c.kernel_names);
 	for (size_t i = 0; i < em->n_modules; i++) {

@@ -222,8 +222,18 @@ static void test_forget(void **state)
 	for (uint32_t i = 1; i <= 10000; i++)
 		assert_int_equal(frame(&in, m, i, NULL), i);
 	assert_true(intern_frame_bytes(&in) > 10000 * 40);
-	intern_forget_frames(&in);
+	for (uint32_t i = 0; i < 1000; i++) {
+		char path[16];
+
+		(void)snprintf(path, sizeof(path), "/m%u", i);
+		assert_int_equal(intern_mapping(&in, path, "id", 2, 0, i, &got), 0);
+	}
+	assert_int_equal(intern_forget_frames(&in), 0);
 	assert_int_equal(intern_frame_bytes(&in), 0);
+	assert_int_equal(in.n_mappings, 1); /* the kernel's */
+	assert_true(in.places.n_entries <= 2);
+	assert_int_equal(intern_frame(&in, m, 5, 0, &got), -EINVAL);
+	assert_int_equal(intern_mapping(&in, "/a", NULL, 0, 0, 0, &m), 0);
 	assert_int_equal(in.frame_generation, 2);
 	a = 10000;
 	assert_int_equal(intern_callstack(&in, &a, 1, &got), -ESTALE);

@@ -559,6 +559,8 @@ static void test_bounds(void **state)
 	for (uint32_t i = 2; i < 5000; i++) {
 		if (generation != writer_generation(s.writer)) {
 			generation = writer_generation(s.writer);
+			assert_int_equal(writer_mapping(s.writer, "/jit", NULL, 0, 0, 0, &mapping),
+					 0);
 			assert_int_equal(writer_frame(s.writer, mapping, 1, "main", &frames[1]), 0);
 		}
 		assert_int_equal(writer_frame(s.writer, mapping, i, NULL, &frames[0]), 0);

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "trace/writer-private.h"
-#include "session/pipeline/emit.h"
+#include "session/pipeline/emit-private.h"
 #include "session/pipeline/jit-hint.h"
 #include "tests/unit/cmocka.h"
 
@@ -784,6 +784,48 @@ static void forgets_after_lines(void **state)
 	fixture_deinit(&f);
 }
 
+/* Lines that are to wait for the end of the recording do not keep any number of modules. */
+static void forgets_without_lines(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init_lines(&f, false);
+	f.emit->c.lines_at_end = true;
+	assert_true(churn(&f, 0, 500) == 1000);
+	assert_true(churn(&f, 500, 2000) == 2048);
+	assert_true(churn(&f, 2500, 4000) == 2048);
+	fixture_deinit(&f);
+}
+
+/* Lines that come after all ids were forgotten are those of their module, though ids begin again. */
+static void lines_of_their_module(void **state)
+{
+	struct uw_module *module;
+	struct process *process;
+	struct fixture f;
+	const char *path;
+	size_t before, len;
+	const uint8_t *data;
+
+	(void)state;
+	fixture_init_lines(&f, false);
+	module = map_self(&f, &process);
+	load(&f, module, process);
+	sample(&f, process, late_second);
+	emit_ask(f.emit);
+	assert_int_equal(writer_forget(f.writer), 0);
+	sample_of(&f, process_get(f.processes, 7), 1); /* has the id that was the other's */
+	assert_int_equal(writer_symbols_flush(f.writer), 0);
+	(void)sink_memory_data(f.sink, &before);
+	answer_all(&f);
+	data = sink_memory_data(f.sink, &len);
+	path = uw_module_path(module);
+	assert_non_null(memmem(data + before, len - before, path, strlen(path)));
+	assert_null(memmem(data + before, len - before, "/module-1", strlen("/module-1")));
+	fixture_deinit(&f);
+}
+
 /* @n stacks of 1,000 frames that were not there before, then ten minutes. */
 static size_t grow_tables(struct fixture *f, struct process *process, unsigned first, unsigned n)
 {
@@ -931,16 +973,17 @@ static void test_name_by_caller(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_name_once),       cmocka_unit_test(broken_off),
-		cmocka_unit_test(wanted_again),	       cmocka_unit_test(dropped_meanwhile),
-		cmocka_unit_test(map_at_the_end),      cmocka_unit_test(dump_read_late),
-		cmocka_unit_test(dump_read_before),    cmocka_unit_test(dump_is_large),
-		cmocka_unit_test(name_by_caller),      cmocka_unit_test(hints),
-		cmocka_unit_test(gone_meanwhile),      cmocka_unit_test(many_modules),
-		cmocka_unit_test(renewed_while_asked), cmocka_unit_test(forgotten_meanwhile),
-		cmocka_unit_test(test_old_python),     cmocka_unit_test(test_name_by_caller),
-		cmocka_unit_test(forgets_modules),     cmocka_unit_test(forgets_after_lines),
-		cmocka_unit_test(forgets_old_frames),  cmocka_unit_test(lines_once),
+		cmocka_unit_test(one_name_once),	 cmocka_unit_test(broken_off),
+		cmocka_unit_test(wanted_again),		 cmocka_unit_test(dropped_meanwhile),
+		cmocka_unit_test(map_at_the_end),	 cmocka_unit_test(dump_read_late),
+		cmocka_unit_test(dump_read_before),	 cmocka_unit_test(dump_is_large),
+		cmocka_unit_test(name_by_caller),	 cmocka_unit_test(hints),
+		cmocka_unit_test(gone_meanwhile),	 cmocka_unit_test(many_modules),
+		cmocka_unit_test(renewed_while_asked),	 cmocka_unit_test(forgotten_meanwhile),
+		cmocka_unit_test(test_old_python),	 cmocka_unit_test(test_name_by_caller),
+		cmocka_unit_test(forgets_modules),	 cmocka_unit_test(forgets_after_lines),
+		cmocka_unit_test(forgets_without_lines), cmocka_unit_test(lines_of_their_module),
+		cmocka_unit_test(forgets_old_frames),	 cmocka_unit_test(lines_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
