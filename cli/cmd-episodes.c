@@ -66,11 +66,8 @@ static const struct options options = {
 
 static void print_text(struct buffer *out, const char *text, size_t columns)
 {
-	_cleanup_(buffer_deinit) struct buffer clean = {0};
-	size_t used;
+	size_t used = text_fit_clean(out, text, columns);
 
-	text_clean(&clean, text);
-	used = text_fit(out, clean.len ? (const char *)clean.data : "", clean.len, columns);
 	buffer_printf(out, "%*s", (int)(columns - used) + 2, "");
 }
 

@@ -66,7 +66,7 @@ struct import {
 	int64_t written_at;    /* CLOCK_REALTIME seconds; INT64_MAX: a pipe */
 	struct table paths;    /* hash of a path with a build id -> index into path_files */
 	struct table replaced; /* hashes of files that another file has replaced */
-	struct import_path *path_files; /* import-file.c */
+	struct import_path *path_files; /* import-records.c */
 	bool looked_over;		/* all mappings were read in advance */
 	uint64_t trusted_early;		/* paths in a pipe that had a second file later */
 
@@ -127,25 +127,15 @@ struct import {
 
 void import_note(struct import *im, const char *format, ...) _printf_(2, 3);
 
-/* import-file.c: sets the build id that the file has for the mapping's path, if it applies. */
-void import_file_id(struct import *im, struct record_event *mmap);
-
 /* import.c: the writer and the emitter, as the event wants them. */
 int import_start_trace(struct import *im, uint64_t first_time);
 
 /* import-records.c */
 struct record_source import_records(struct import *im);
 
-/* import-unwind.c */
-/* Samples that wait for the next group. */
-size_t import_filling(const struct import *im);
 void import_unwind_start(struct import *im);
-/* Hands these to the thread and writes the one before. */
-int import_flush(struct import *im);
 /* Unwinds and writes all waiting samples. */
 int import_drain(struct import *im);
-/* Processes used least recently are forgotten where all take more than held_bytes. */
-int import_keep_small(struct import *im);
 /* The last names and lines: everything is unwound, and all modules are dropped first. */
 int import_look_up_rest(struct import *im);
 void import_unwind_deinit(struct import *im);

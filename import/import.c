@@ -1,5 +1,5 @@
 /* import.c - see import.h: the choice of the event, the begin and the end of the trace.  The records come from
- * import-records.c; stacks are unwound and written by import-unwind.c; import-file.c matches build ids with mappings;
+ * import-records.c, which unwinds and writes stacks, too, and matches build ids with mappings;
  * import-kernel.c finds the kernel's names. */
 #include <errno.h>
 #include <limits.h>

@@ -1,4 +1,4 @@
-/* import.h - a trace from a file of `perf record`.  Thread: main, one that unwinds (import-unwind.c)
+/* import.h - a trace from a file of `perf record`.  Thread: main, one that unwinds (import-records.c)
  * and one that reads the kernel's names; perfdata.h reads ahead with one more.
  *
  *   perf.data ──► import-records ──► reader ──► entries, 128 at a time ──► engine ──► emit ──► sink

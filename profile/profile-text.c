@@ -140,6 +140,16 @@ size_t text_fit(struct buffer *b, const char *text, size_t len, size_t columns)
 	return all - skipped + 1;
 }
 
+size_t text_fit_clean(struct buffer *b, const char *text, size_t columns)
+{
+	_cleanup_(buffer_deinit) struct buffer clean = {0};
+
+	text_clean(&clean, text);
+	b->bad |= clean.bad;
+	return text_fit(b, clean.len ? (const char *)clean.data : "", clean.len,
+			columns ? columns : SIZE_MAX / 4);
+}
+
 static bool is_unsafe_in_page(uint32_t c)
 {
 	return c == '<' || c == '>' || c == '&' || c == '\'' || (c >= 0x80 && c < 0xa0) ||

@@ -15,6 +15,8 @@ size_t text_columns(const char *text, size_t len);
 /* Appends a cleaned text in at most @columns columns; when it is longer its middle becomes "…",
  * with more of the start kept than of the end.  Returns the columns used. */
 size_t text_fit(struct buffer *b, const char *text, size_t len, size_t columns);
+/* The same of a text that is not clean.  0 columns: no limit. */
+size_t text_fit_clean(struct buffer *b, const char *text, size_t columns);
 
 /* A JSON string with its quotes, also safe inside <script>: no '<', '>', '&', U+2028, U+2029. */
 void text_json(struct buffer *b, const char *text, size_t len);

@@ -331,17 +331,6 @@ static double begin_s(const struct marks_report *m, const struct profile_section
 
 /* ---- text ---- */
 
-static void print_clean(struct marks_report *m, const char *text, size_t columns)
-{
-	_cleanup_(buffer_deinit) struct buffer clean = {0};
-
-	text_clean(&clean, text);
-	m->out.bad |= clean.bad;
-	if (clean.len)
-		(void)text_fit(&m->out, (const char *)clean.data, clean.len,
-			       columns ? columns : SIZE_MAX / 4);
-}
-
 static size_t columns_after(const struct marks_report *m, int used)
 {
 	int width = m->options->width;
@@ -357,7 +346,7 @@ static void print_row(struct marks_report *m, const struct mark_row *row)
 		      text_weight(row->p99, "ns", b), text_weight(row->max, "ns", c),
 		      text_count(row->n, d), text_weight(row->weight, m->p->weight_unit, e),
 		      text_percent(row->weight, m->fold->weight));
-	print_clean(m, name_of(m, row->name), columns_after(m, 59));
+	(void)text_fit_clean(&m->out, name_of(m, row->name), columns_after(m, 59));
 	buffer_append(&m->out, "\n", 1);
 }
 
@@ -376,7 +365,7 @@ static int print_slowest(struct marks_report *m, const struct mark_row *row)
 	buffer_printf(&m->out, "\n%s at %.6f s, %s %u: ", text_weight(row->max, "ns", number),
 		      begin_s(m, s), track->tid ? "thread" : "process",
 		      track->tid ? track->tid : track->pid);
-	print_clean(m, name_of(m, row->name), columns_after(m, 40));
+	(void)text_fit_clean(&m->out, name_of(m, row->name), columns_after(m, 40));
 	buffer_append(&m->out, "\n", 1);
 	if (!n)
 		buffer_printf(&m->out, "  no sample in it\n");
@@ -384,7 +373,7 @@ static int print_slowest(struct marks_report *m, const struct mark_row *row)
 		buffer_printf(&m->out, "%9s %7.2f  ",
 			      text_weight(list[i].weight, m->p->weight_unit, number),
 			      text_percent(list[i].weight, all));
-		print_clean(m, list[i].text, columns_after(m, 19));
+		(void)text_fit_clean(&m->out, list[i].text, columns_after(m, 19));
 		buffer_append(&m->out, "\n", 1);
 	}
 	free_stacks(list, n);

@@ -86,19 +86,14 @@ static enum report_colour report_heat(double percent)
 	return percent >= 10 ? COLOUR_HOT : percent >= 1 ? COLOUR_WARM : COLOUR_NONE;
 }
 
-/* Appends a name, cleaned, cut to @columns (0: no limit) and padded to @pad; in @colour. */
-/* Returns the columns of the name. */
+/* Appends a name, cleaned, cut to @columns (0: no limit) and padded to @pad; in @colour.  Returns the columns of the name. */
 static size_t report_name(struct report *report, enum report_colour colour, const char *name,
 			  size_t columns, size_t pad)
 {
-	_cleanup_(buffer_deinit) struct buffer clean = {0}, fit = {0};
-	size_t used;
+	_cleanup_(buffer_deinit) struct buffer fit = {0};
+	size_t used = text_fit_clean(&fit, name, columns);
 
-	text_clean(&clean, name);
-	used = text_fit(&fit, (const char *)clean.data, clean.len,
-			columns ? columns : SIZE_MAX / 4);
-	if (clean.bad || fit.bad)
-		report->out.bad = true;
+	report->out.bad |= fit.bad;
 	if (fit.len)
 		report_colour(report, colour, (const char *)fit.data, fit.len);
 	if (used < pad)

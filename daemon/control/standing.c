@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "daemon/control/standing.h"
+#include "daemon/policy/policy.h"
 #include "perf/spec-list.h"
 #include "proc/procfs.h"
 #include "tracing/system-counters.h"
@@ -26,23 +27,6 @@ struct standing {
 	void *arg; /* NULL: the requester is gone */
 };
 
-/* The next word of a list at *@at; its length, 0: no more. */
-static size_t next_word(const char **at)
-{
-	*at += strspn(*at, ", ");
-	return strcspn(*at, ", ");
-}
-
-static bool collects(const struct settings *settings, const char *name)
-{
-	const char *at = settings->recorder_collect;
-
-	for (size_t len; (len = next_word(&at)); at += len)
-		if (len == strlen(name) && !strncmp(at, name, len))
-			return true;
-	return false;
-}
-
 /* session_options.wanted: recorder-cgroups.  A process without a cgroup that can be read is none of theirs. */
 static bool is_wanted(void *arg, uint32_t pid, const char *cmdline, size_t cmdline_len)
 {
@@ -55,7 +39,7 @@ static bool is_wanted(void *arg, uint32_t pid, const char *cmdline, size_t cmdli
 	(void)cmdline_len;
 	if (procfs_cgroup("", pid, &cgroup) < 0)
 		return false;
-	for (size_t len; (len = next_word(&at)); at += len) {
+	for (size_t len; (len = policy_next_word(&at)); at += len) {
 		(void)snprintf(wanted, sizeof(wanted), "%.*s", (int)len, at);
 		if (procfs_cgroup_below(cgroup, wanted))
 			return true;
@@ -192,10 +176,11 @@ static int open_session(struct standing *s, const struct settings *settings,
 struct standing *standing_start(const struct settings *settings, const struct features *features,
 				struct session_shared *shared, struct loop *loop)
 {
-	const struct recorder_options options = {.bytes = settings->recorder_size,
-						 .clock = CLOCK_MONOTONIC,
-						 .tasks = collects(settings, "tasks"),
-						 .polls = collects(settings, "tasks")};
+	const struct recorder_options options = {
+		.bytes = settings->recorder_size,
+		.clock = CLOCK_MONOTONIC,
+		.tasks = policy_has_word(settings->recorder_collect, "tasks"),
+		.polls = policy_has_word(settings->recorder_collect, "tasks")};
 	struct standing *s = settings->recorder_size ? calloc(1, sizeof(*s)) : NULL;
 	char error[512] = "";
 	int r;
@@ -208,7 +193,7 @@ struct standing *standing_start(const struct settings *settings, const struct fe
 	r = recorder_new(&options, &s->recorder, &s->sink);
 	if (r >= 0)
 		r = open_session(s, settings, features, shared, error, sizeof(error));
-	if (r >= 0 && collects(settings, "system"))
+	if (r >= 0 && policy_has_word(settings->recorder_collect, "system"))
 		r = start_counters(s);
 	if (r >= 0)
 		return s;

@@ -130,68 +130,53 @@ bool policy_shares_sandbox(const char *root, uint32_t requester, const char *why
 
 /* ---- names in the settings ---- */
 
-static bool user_id(const char *name, uint32_t *ret_id)
+/* A number, or the name of a user (or @group). */
+static bool id_of(const char *name, bool group, uint32_t *ret_id)
 {
-	const struct passwd *pw;
-	uint64_t id;
+	const struct passwd *pw = NULL;
+	const struct group *gr = NULL;
+	uint64_t id = 0;
 
-	if (parse_u64(name, 10, UINT32_MAX - 1, &id) == 0) {
+	if (parse_u64(name, 10, UINT32_MAX - 1, &id) == 0)
 		*ret_id = (uint32_t)id;
-		return true;
-	}
-	pw = getpwnam(name);
-	if (pw)
+	else if (group && (gr = getgrnam(name)))
+		*ret_id = gr->gr_gid;
+	else if (!group && (pw = getpwnam(name)))
 		*ret_id = pw->pw_uid;
-	return pw != NULL;
+	else
+		return false;
+	return true;
 }
 
-static bool group_id(const char *name, uint32_t *ret_id)
+size_t policy_next_word(const char **list)
 {
-	const struct group *gr;
-	uint64_t id;
-
-	if (parse_u64(name, 10, UINT32_MAX - 1, &id) == 0) {
-		*ret_id = (uint32_t)id;
-		return true;
-	}
-	gr = getgrnam(name);
-	if (gr)
-		*ret_id = gr->gr_gid;
-	return gr != NULL;
+	*list += strspn(*list, ", \t");
+	return strcspn(*list, ", \t");
 }
 
 /* "NAME, NAME NAME": the ids of names that exist. */
-static size_t resolve(const char *list, bool (*look_up)(const char *, uint32_t *), const char *key,
-		      bool logged, uint32_t ids[POLICY_IDS])
+static size_t resolve(const char *list, bool groups, const char *key, bool logged,
+		      uint32_t ids[POLICY_IDS])
 {
 	size_t n = 0;
 
-	while (*(list += strspn(list, ", \t")) && n < POLICY_IDS) {
-		size_t len = strcspn(list, ", \t");
+	for (size_t len; (len = policy_next_word(&list)) && n < POLICY_IDS; list += len) {
 		char name[64];
 
 		(void)snprintf(name, sizeof(name), "%.*s", (int)min_u64(len, 63), list);
-		if (len < sizeof(name) && look_up(name, &ids[n]))
+		if (len < sizeof(name) && id_of(name, groups, &ids[n]))
 			n++;
 		else if (logged)
 			log_info("%s: '%s' does not exist on this machine", key, name);
-		list += len;
 	}
 	return n;
 }
 
-/* Is one of the words @word? */
-static bool has_word(const char *list, const char *word)
+bool policy_has_word(const char *list, const char *word)
 {
-	size_t len = strlen(word);
-
-	while (*(list += strspn(list, ", \t"))) {
-		size_t n = strcspn(list, ", \t");
-
-		if (n == len && !memcmp(list, word, n))
+	for (size_t n; (n = policy_next_word(&list)); list += n)
+		if (n == strlen(word) && !memcmp(list, word, n))
 			return true;
-		list += n;
-	}
 	return false;
 }
 
@@ -219,7 +204,7 @@ static void parse_subids(struct policy *p, char *line)
 	uint64_t first, count;
 
 	if (!line || !take_number(&line, &first) || !take_number(&line, &count) || line || !count ||
-	    count > UINT32_MAX - first || !user_id(name, &s->person))
+	    count > UINT32_MAX - first || !id_of(name, false, &s->person))
 		return;
 	s->first = (uint32_t)first;
 	s->last = (uint32_t)(first + count - 1);
@@ -267,25 +252,25 @@ void policy_traced_of(const struct settings *s, bool beyond_user, struct policy_
 	bool no_limit = !s->traced_set && !beyond_user;
 
 	*p = (struct policy_traced){
-		.everyone = no_limit || has_word(s->traced_users, "*"),
+		.everyone = no_limit || policy_has_word(s->traced_users, "*"),
 		.kernel = no_limit || s->traced_kernel,
 	};
 	if (p->everyone)
 		return;
-	p->ids.n_users = resolve(s->traced_users, user_id, "traced-users", true, p->ids.users);
+	p->ids.n_users = resolve(s->traced_users, false, "traced-users", true, p->ids.users);
 	for (size_t i = 0; i < p->ids.n_users; i++) {
 		const struct passwd *pw = getpwuid(p->ids.users[i]);
 
 		p->user_gids[i] = pw ? pw->pw_gid : POLICY_NO_GROUP;
 	}
-	p->ids.n_groups = resolve(s->traced_groups, group_id, "traced-groups", true, p->ids.groups);
+	p->ids.n_groups = resolve(s->traced_groups, true, "traced-groups", true, p->ids.groups);
 }
 
 void policy_services_of(const struct settings *s, struct policy_ids *ids)
 {
 	*ids = (struct policy_ids){0};
 	ids->n_users =
-		resolve(s->traced_service_users, user_id, "traced-service-users",
+		resolve(s->traced_service_users, false, "traced-service-users",
 			strcmp(s->traced_service_users, settings_default.traced_service_users) != 0,
 			ids->users);
 }
@@ -303,9 +288,9 @@ void policy_of(const struct settings *s, struct policy *p)
 		.user_max_cpu = s->user_max_cpu,
 		.recording_max_cpu = s->recording_max_cpu,
 	};
-	p->all.n_users = resolve(s->all_users, user_id, "all-users", true, p->all.users);
+	p->all.n_users = resolve(s->all_users, false, "all-users", true, p->all.users);
 	p->all.n_groups =
-		resolve(s->all_groups, group_id, "all-groups",
+		resolve(s->all_groups, true, "all-groups",
 			strcmp(s->all_groups, settings_default.all_groups) != 0, p->all.groups);
 	policy_subids_read("/etc/subuid", p);
 }

@@ -80,6 +80,10 @@ void policy_traced_of(const struct settings *settings, bool beyond_user,
 
 /* The user that @uid's limits count for, by the ranges of /etc/subuid (policy_of()). */
 uint32_t policy_person(const struct policy *policy, uint32_t uid);
+/* Lists of settings: "WORD, WORD WORD".  Moves *list to the next word; its length, 0: no more. */
+size_t policy_next_word(const char **list);
+bool policy_has_word(const char *list, const char *word);
+
 /* For tests. */
 void policy_subids_read(const char *path, struct policy *policy);
 void policy_subids_parse(const char *text, struct policy *policy);
