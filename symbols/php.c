@@ -57,10 +57,11 @@ static const struct version {
 	{0x805, 20250925, 512, 88, 88, 96, 104, 168, 176},
 };
 
-static const struct version *version_of(uint32_t version)
+/* By one of both numbers, the other is 0. */
+static const struct version *version_of(uint32_t version, uint32_t api)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(versions); i++)
-		if (versions[i].version == version)
+		if (versions[i].version == version || versions[i].api == api)
 			return &versions[i];
 	return NULL;
 }
@@ -102,14 +103,6 @@ static uint32_t read_api(struct vm_memory *m, const struct vm_exports *x)
 			api = api_in(data, len);
 		}
 	return api;
-}
-
-static const struct version *version_of_api(uint32_t api)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(versions); i++)
-		if (versions[i].api == api)
-			return &versions[i];
-	return NULL;
 }
 
 /* ---- the exports ---- */
@@ -179,7 +172,7 @@ int php_new(struct vm_memory *m, uint64_t image, struct uw_script *ret_script)
 	if (!script.eval_start)
 		return fail(-ENOEXEC);
 	globals = vm_exports_find(m, &x, "executor_globals", NULL); /* ZTS has none */
-	version = version_of_api(read_api(m, &x));
+	version = version_of(0, read_api(m, &x));
 	if (UW_ARCH_HOST != UW_ARCH_X86_64 || !version || !globals || size < LOOP_MIN ||
 	    size > LOOP_MAX || !find_saved(m, &script))
 		return fail(-ENOTSUP);
@@ -230,7 +223,7 @@ static void function_text(struct vm_memory *m, uint64_t function, char to[static
 bool php_text(struct vm_memory *m, const struct uw_script *script, uint64_t frame,
 	      struct script_text *ret_text)
 {
-	const struct version *v = version_of(script->version);
+	const struct version *v = version_of(script->version, 0);
 	uint64_t function = uw_script_function(frame), code;
 	uint32_t position = uw_script_position(frame);
 	uint8_t type;

@@ -8,6 +8,21 @@
 #include "trace/head.h"
 #include "trace/writer.h"
 
+static int put_snapshot(Pb__ClockSnapshot__Clock **clocks, size_t n, head_put *put, void *arg)
+{
+	Pb__ClockSnapshot snapshot = PB__CLOCK_SNAPSHOT__INIT;
+	Pb__TracePacket packet = PB__TRACE_PACKET__INIT;
+	int r;
+
+	snapshot.clocks = clocks;
+	snapshot.n_clocks = n;
+	snapshot.has_primary_trace_clock = true;
+	snapshot.primary_trace_clock = PB__BUILTIN_CLOCK__BUILTIN_CLOCK_BOOTTIME;
+	packet.clock_snapshot = &snapshot;
+	r = put(arg, &packet);
+	return r < 0 ? trace(r) : 0;
+}
+
 int head_clock_snapshot(head_put *put, void *arg)
 {
 	/* The trace clock first; the others as close behind it as system calls allow. */
@@ -20,9 +35,6 @@ int head_clock_snapshot(head_put *put, void *arg)
 				       PB__BUILTIN_CLOCK__BUILTIN_CLOCK_MONOTONIC,
 				       PB__BUILTIN_CLOCK__BUILTIN_CLOCK_MONOTONIC_RAW};
 	Pb__ClockSnapshot__Clock values[ARRAY_SIZE(clocks)], *list[ARRAY_SIZE(clocks)];
-	Pb__ClockSnapshot snapshot = PB__CLOCK_SNAPSHOT__INIT;
-	Pb__TracePacket packet = PB__TRACE_PACKET__INIT;
-	int r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(clocks); i++) {
 		pb__clock_snapshot__clock__init(&values[i]);
@@ -32,13 +44,7 @@ int head_clock_snapshot(head_put *put, void *arg)
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(clocks); i++)
 		values[i].timestamp = clock_ns(clocks[i]);
-	snapshot.clocks = list;
-	snapshot.n_clocks = ARRAY_SIZE(clocks);
-	snapshot.has_primary_trace_clock = true;
-	snapshot.primary_trace_clock = PB__BUILTIN_CLOCK__BUILTIN_CLOCK_BOOTTIME;
-	packet.clock_snapshot = &snapshot;
-	r = put(arg, &packet);
-	return r < 0 ? trace(r) : 0;
+	return put_snapshot(list, ARRAY_SIZE(clocks), put, arg);
 }
 
 int head_uuid(const int64_t uuid[2], head_put *put, void *arg)
@@ -107,19 +113,10 @@ static void clock_value(Pb__ClockSnapshot__Clock *value, uint32_t id, uint64_t t
 int head_past_snapshot(const struct writer_past *past, head_put *put, void *arg)
 {
 	Pb__ClockSnapshot__Clock values[2], *list[] = {&values[0], &values[1]};
-	Pb__ClockSnapshot snapshot = PB__CLOCK_SNAPSHOT__INIT;
-	Pb__TracePacket packet = PB__TRACE_PACKET__INIT;
-	int r;
 
 	clock_value(&values[0], PB__BUILTIN_CLOCK__BUILTIN_CLOCK_BOOTTIME, past->first_time);
 	clock_value(&values[1], PB__BUILTIN_CLOCK__BUILTIN_CLOCK_REALTIME, past->wall_clock);
-	snapshot.clocks = list;
-	snapshot.n_clocks = past->wall_clock ? 2 : 1;
-	snapshot.has_primary_trace_clock = true;
-	snapshot.primary_trace_clock = PB__BUILTIN_CLOCK__BUILTIN_CLOCK_BOOTTIME;
-	packet.clock_snapshot = &snapshot;
-	r = put(arg, &packet);
-	return r < 0 ? trace(r) : 0;
+	return put_snapshot(list, past->wall_clock ? 2 : 1, put, arg);
 }
 
 int head_past_info(const struct writer_past *past, const char *tool, head_put *put, void *arg)

@@ -13,11 +13,10 @@
 #include "perf/attr.h"
 #include "perf/perfdata/perfdata-private.h"
 
-#define MAGIC 0x32454c4946524550ull	    /* "PERFILE2" */
 #define MAGIC_SWAPPED 0x50455246494c4532ull /* the same by a machine of the other byte order */
 #define MAGIC_OLD 0x454c494646524550ull	    /* "PERFFILE": before Linux 2.6.36 or so */
 
-enum { PIPE_HEADER = 16, FILE_HEADER = 104, SECTION = 16, ATTR_MAX = 4096 };
+enum { PIPE_HEADER = 16, ATTR_MAX = 4096 };
 
 /* Names of what perf counts by number (linux/perf_event.h), as perf calls them. */
 static const char *const hardware[] = {
@@ -150,21 +149,6 @@ static int update_record(struct perfdata *pd, struct cursor body)
  * In file mode each set bit of the header has a section (offset, size) in a list behind the data;
  * in pipe mode each comes as a record.  No section is needed to read the samples: a damaged
  * section is ignored. */
-
-enum feature_bit { /* tools/perf/util/header.h */
-		   FEATURE_BIT_BUILD_ID = 2,
-		   FEATURE_BIT_HOSTNAME = 3,
-		   FEATURE_BIT_OSRELEASE = 4,
-		   FEATURE_BIT_VERSION = 5,
-		   FEATURE_BIT_ARCH = 6,
-		   FEATURE_BIT_NRCPUS = 7,
-		   FEATURE_BIT_CPUDESC = 8,
-		   FEATURE_BIT_TOTAL_MEM = 10,
-		   FEATURE_BIT_CMDLINE = 11,
-		   FEATURE_BIT_EVENT_DESC = 12,
-		   FEATURE_BIT_SAMPLE_TIME = 21,
-		   FEATURE_BIT_CLOCK_DATA = 29,
-};
 
 enum {
 	SECTION_MAX = 32 << 20,
@@ -532,7 +516,7 @@ static int read_attr(struct perfdata *pd, const struct section *attrs, uint64_t 
 
 	if (r < 0)
 		return trace(r);
-	c = cursor_of(entry + attr_size - SECTION, SECTION);
+	c = cursor_of(entry + attr_size - FILE_SECTION, FILE_SECTION);
 	at = cursor_section(&c);
 	if (at.size % sizeof(uint64_t) || at.size / sizeof(uint64_t) > PERFDATA_MAX_IDS)
 		return fail(-EBADMSG);
@@ -542,7 +526,7 @@ static int read_attr(struct perfdata *pd, const struct section *attrs, uint64_t 
 	r = read_at(pd, at.offset, ids, at.size);
 	if (r < 0)
 		return trace(r);
-	return add_event(pd, cursor_of(entry, attr_size - SECTION), cursor_of(ids, at.size));
+	return add_event(pd, cursor_of(entry, attr_size - FILE_SECTION), cursor_of(ids, at.size));
 }
 
 static int read_file_header(struct perfdata *pd)
@@ -562,7 +546,7 @@ static int read_file_header(struct perfdata *pd)
 	(void)cursor_section(&c); /* event types: not written any more */
 	for (size_t i = 0; i < ARRAY_SIZE(bits); i++)
 		bits[i] = cursor_u64(&c);
-	if (attr_size < PERF_ATTR_SIZE_VER0 + SECTION || attr_size > ATTR_MAX ||
+	if (attr_size < PERF_ATTR_SIZE_VER0 + FILE_SECTION || attr_size > ATTR_MAX ||
 	    attrs.size / attr_size > PERFDATA_MAX_EVENTS || attrs.size < attr_size ||
 	    data.offset > INT64_MAX || data.size > INT64_MAX)
 		return fail(-EBADMSG);

@@ -7,28 +7,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/bytes.h"
 #include "base/error.h"
-#include "base/table.h"
-
-#define MAGIC 0x32454c4946524550ull /* "PERFILE2" */
+#include "perf/perfdata/perfdata-private.h"
 
 enum {
-	HEADER = 104,
 	BUFFER = 256 << 10,
-	FINISHED_ROUND = 68,
 	STRING_ALIGN = 64,
 	PATH_MAX_LEN = 4096,
-	/* feature bits, tools/perf/util/header.h */
-	BIT_HOSTNAME = 3,
-	BIT_OSRELEASE,
-	BIT_VERSION,
-	BIT_ARCH,
-	BIT_NRCPUS,
-	BIT_CPUDESC,
-	BIT_CMDLINE = 11,
-	BIT_EVENT_DESC = 12,
-	BIT_CLOCKID = 23,
 	CPUINFO_MAX = 1 << 20,
 };
 
@@ -49,7 +34,7 @@ struct perfdata_out {
 
 int perfdata_out_new(int fd, struct perfdata_out **ret_out)
 {
-	static const uint8_t empty[HEADER];
+	static const uint8_t empty[FILE_HEADER];
 	struct perfdata_out *out = calloc(1, sizeof(*out));
 	int r = out ? write_all(fd, empty, sizeof(empty)) : -ENOMEM;
 
@@ -138,7 +123,7 @@ int perfdata_out_record(struct perfdata_out *out, uint32_t event,
 
 int perfdata_out_round(struct perfdata_out *out)
 {
-	const struct perf_event_header round = {FINISHED_ROUND, 0, sizeof(round)};
+	const struct perf_event_header round = {PERFDATA_FINISHED_ROUND, 0, sizeof(round)};
 
 	if (!out->any_in_round)
 		return 0;
@@ -299,32 +284,32 @@ static void append_feature(struct buffer *b, int bit, const struct perfdata_out 
 
 	(void)uname(&names);
 	switch (bit) {
-	case BIT_HOSTNAME:
+	case FEATURE_BIT_HOSTNAME:
 		append_string(b, names.nodename);
 		break;
-	case BIT_OSRELEASE:
+	case FEATURE_BIT_OSRELEASE:
 		append_string(b, names.release);
 		break;
-	case BIT_VERSION:
+	case FEATURE_BIT_VERSION:
 		append_string(b, tool);
 		break;
-	case BIT_ARCH:
+	case FEATURE_BIT_ARCH:
 		append_string(b, names.machine);
 		break;
-	case BIT_NRCPUS:
+	case FEATURE_BIT_NRCPUS:
 		append32(b, (uint32_t)sysconf(_SC_NPROCESSORS_CONF));
 		append32(b, (uint32_t)sysconf(_SC_NPROCESSORS_ONLN));
 		break;
-	case BIT_CPUDESC:
+	case FEATURE_BIT_CPUDESC:
 		append_cpu(b);
 		break;
-	case BIT_CLOCKID:
+	case FEATURE_BIT_CLOCKID:
 		append_clock(b, out);
 		break;
-	case BIT_CMDLINE:
+	case FEATURE_BIT_CMDLINE:
 		append_command(b, command);
 		break;
-	case BIT_EVENT_DESC:
+	case FEATURE_BIT_EVENT_DESC:
 		append_events(b, out);
 		break;
 	default:
@@ -332,8 +317,9 @@ static void append_feature(struct buffer *b, int bit, const struct perfdata_out 
 	}
 }
 
-static const int features[] = {BIT_HOSTNAME, BIT_OSRELEASE, BIT_VERSION,    BIT_ARCH,	BIT_NRCPUS,
-			       BIT_CPUDESC,  BIT_CMDLINE,   BIT_EVENT_DESC, BIT_CLOCKID};
+static const int features[] = {FEATURE_BIT_HOSTNAME, FEATURE_BIT_OSRELEASE,  FEATURE_BIT_VERSION,
+			       FEATURE_BIT_ARCH,     FEATURE_BIT_NRCPUS,     FEATURE_BIT_CPUDESC,
+			       FEATURE_BIT_CMDLINE,  FEATURE_BIT_EVENT_DESC, FEATURE_BIT_CLOCKID};
 
 /* A list of (offset, size), then the sections; @at: where the list stands in the file. */
 static void append_features(struct buffer *to, uint64_t at, const struct perfdata_out *out,
@@ -375,11 +361,11 @@ static void append_header(struct buffer *b, uint64_t attrs_at, uint64_t data_siz
 	for (size_t i = 0; i < ARRAY_SIZE(features); i++)
 		bits |= 1ull << features[i];
 	append64(b, MAGIC);
-	append64(b, HEADER);
+	append64(b, FILE_HEADER);
 	append64(b, entry);
 	append64(b, attrs_at);
 	append64(b, PERFDATA_OUT_EVENTS * entry);
-	append64(b, HEADER);
+	append64(b, FILE_HEADER);
 	append64(b, data_size);
 	append64(b, 0);
 	append64(b, 0);
@@ -394,12 +380,12 @@ int perfdata_out_finish(struct perfdata_out *out, const char *tool, char *const 
 	struct buffer tail = {0}, header = {0};
 	int r = flush(out);
 
-	append_features(&tail, HEADER + data_size, out, tool, command);
+	append_features(&tail, FILE_HEADER + data_size, out, tool, command);
 	buffer_append(&tail, "\0\0\0\0\0\0\0", (8 - tail.len % 8) % 8);
-	attrs_at = HEADER + data_size + tail.len;
+	attrs_at = FILE_HEADER + data_size + tail.len;
 	for (size_t i = 0; i < PERFDATA_OUT_EVENTS; i++)
 		attrs_at += out->events[i].ids.n_used * sizeof(uint64_t);
-	append_attrs(&tail, HEADER + data_size + tail.len, out);
+	append_attrs(&tail, FILE_HEADER + data_size + tail.len, out);
 	append_header(&header, attrs_at, data_size);
 	if (r >= 0 && (tail.bad || header.bad))
 		r = -ENOMEM;

@@ -39,6 +39,25 @@ enum {
 	PERFDATA_USER_TYPE_START = 64,
 };
 
+#define MAGIC 0x32454c4946524550ull /* "PERFILE2" */
+enum { FILE_HEADER = 104, FILE_SECTION = 16 };
+
+enum feature_bit { /* tools/perf/util/header.h */
+		   FEATURE_BIT_BUILD_ID = 2,
+		   FEATURE_BIT_HOSTNAME = 3,
+		   FEATURE_BIT_OSRELEASE = 4,
+		   FEATURE_BIT_VERSION = 5,
+		   FEATURE_BIT_ARCH = 6,
+		   FEATURE_BIT_NRCPUS = 7,
+		   FEATURE_BIT_CPUDESC = 8,
+		   FEATURE_BIT_TOTAL_MEM = 10,
+		   FEATURE_BIT_CMDLINE = 11,
+		   FEATURE_BIT_EVENT_DESC = 12,
+		   FEATURE_BIT_SAMPLE_TIME = 21,
+		   FEATURE_BIT_CLOCKID = 23,
+		   FEATURE_BIT_CLOCK_DATA = 29,
+};
+
 /* A piece of memory that records lie in. */
 struct block {
 	uint8_t *data;
