@@ -19,6 +19,7 @@ enum {
 	SEEN_MANY =
 		2, /* readings that show a function's callers: proved where the room is filled, */
 	SEEN_ALL = 128, /* ... and where it is not known */
+	SEEN_OFTEN = 8, /* readings that show one caller: a caller that was never seen is rarer */
 	CHUNK_BYTES = 64 << 10,
 	CHUNK_BEGIN =
 		32, /* bytes before the first frame of a piece of the stack, at a page's begin */
@@ -46,13 +47,64 @@ static bool is_known(const struct native_script *s, const struct script_callee *
 	return c->serial == s->serial && c->id == id;
 }
 
-void script_call_note(struct native_script *s, uint64_t callee, const struct script_caller *caller)
+/* Notes which other functions with a frame as large as that of @c its caller @new has called. */
+static void find_twins(struct native_script *s, const struct script_callee *c,
+		       struct script_caller *new)
+{
+	if (!c->size || !script_step(s, SCRIPT_CALLEES))
+		return;
+	for (uint32_t i = 0; i < SCRIPT_CALLEES; i++) {
+		struct script_callee *other = &s->callees[i];
+
+		if (other == c || other->serial != s->serial || other->size != c->size)
+			continue;
+		for (uint32_t k = 0; k < other->n; k++)
+			if (other->callers[k].id == new->id)
+				other->callers[k].twin = new->twin = true;
+	}
+}
+
+/* NULL: @callee was not seen with this caller. */
+static struct script_caller *edge_of(struct native_script *s, uint64_t callee, uint64_t caller)
+{
+	struct script_callee *c = callee_of(s, callee);
+
+	for (uint32_t i = 0; is_known(s, c, callee) && i < c->n; i++)
+		if (c->callers[i].id == caller)
+			return &c->callers[i];
+	return NULL;
+}
+
+bool script_call_has_twin(struct native_script *s, uint64_t inner, uint64_t id, uint64_t outer)
+{
+	const struct script_callee *c = callee_of(s, inner);
+	const struct script_caller *edge = edge_of(s, inner, id);
+
+	for (uint32_t i = 0; edge && i < c->n; i++)
+		if (&c->callers[i] != edge && c->callers[i].size == edge->size &&
+		    edge_of(s, c->callers[i].id, outer))
+			return true;
+	return false;
+}
+
+/* The same with functions that were not seen to call @inner: is it rare that @id does? */
+static bool may_have_twin(struct native_script *s, uint64_t inner, uint64_t id, uint64_t outer)
+{
+	const struct script_caller *edge = edge_of(s, id, outer);
+	bool twin = edge && edge->twin;
+
+	edge = edge_of(s, inner, id);
+	return twin && edge && edge->seen < SEEN_OFTEN;
+}
+
+void script_call_note(struct native_script *s, uint64_t callee, uint32_t size,
+		      const struct script_caller *caller)
 {
 	struct script_callee *c = callee_of(s, callee);
 	uint32_t i = 0;
 
 	if (!is_known(s, c, callee))
-		*c = (struct script_callee){.id = callee, .serial = s->serial};
+		*c = (struct script_callee){.id = callee, .size = size, .serial = s->serial};
 	while (i < c->n && c->callers[i].id != caller->id)
 		i++;
 	if (i == SCRIPT_CALLERS) {
@@ -61,10 +113,15 @@ void script_call_note(struct native_script *s, uint64_t callee, const struct scr
 	}
 	if (i == c->n) {
 		c->callers[c->n++] = *caller;
+		find_twins(s, c, &c->callers[i]);
 		s->n_calls++;
 	}
-	if (c->counted == s->read_at)
-		return;
+	if (s->sampled > c->callers[i].counted) {
+		c->callers[i].counted = s->read_at;
+		c->callers[i].seen++;
+	}
+	if (s->sampled <= c->counted)
+		return; /* nothing has run since */
 	c->counted = s->read_at;
 	c->seen++;
 }
@@ -137,10 +194,14 @@ static void add_node(struct search *q, uint32_t parent, const struct script_call
 	if (*place) {
 		struct script_node *same = &q->nodes[*place - 1];
 
-		same->many = true;
+		if (parent >= *place - 1u)
+			same->loops = true;
+		else
+			same->many = true;
 		/* (a parent has a lower number than its children: no circle) */
 		if (node.likely > same->likely && parent < *place - 1u) {
 			node.many = true;
+			node.loops = same->loops;
 			*same = node;
 		}
 	} else if (q->n == q->max) {
@@ -156,6 +217,8 @@ static void add_goal(struct search *q, uint32_t node)
 	const struct script_node *p = &q->nodes[node];
 
 	if (p->anchored && q->room->end && p->top != q->room->end)
+		return;
+	if (q->room->root && (node ? p->top == q->nodes[p->parent].top : !q->room->top))
 		return;
 	q->goal = node;
 	q->n_goals++;
@@ -176,34 +239,42 @@ static void expand(struct search *q, uint32_t node)
 			add_node(q, node, &c->callers[i], c->seen);
 }
 
-/* From the outermost function of the run inwards.  Where several sequences fit, the likely one is a guess. */
+/* From the outermost function of the run inwards.  Where several sequences fit, the likely one is a guess; up to a frame that
+ * changes between functions with frames as large. */
 static void collect(const struct search *q, struct script_callers *ret)
 {
 	const struct script_node *goal = &q->nodes[q->goal];
 	uint32_t i = q->goal, seen = UINT32_MAX;
-	bool many = q->nodes[0].many;
+	uint64_t outer = q->room->outer;
+	bool many = q->nodes[0].many || q->nodes[0].loops;
 
 	ret->anchored = goal->anchored && q->room->end;
 	for (; i; i = q->nodes[i].parent) {
-		const struct script_callee *c = callee_of(q->s, q->nodes[i].id);
+		const struct script_node *node = &q->nodes[i];
+		const struct script_callee *c = callee_of(q->s, node->id);
+		uint64_t inner = q->nodes[node->parent].id;
 
 		if (ret->n == SCRIPT_PATH) {
 			ret->n = 0;
 			return;
 		}
-		/* Outwards of the place where sequences meet there is one alone. */
-		many |= q->nodes[i].many && i != q->goal;
+		/* Where sequences meet, and outwards of it, there is one alone. */
+		many |= node->loops;
+		if (many && script_flips(q->s, node->top) &&
+		    script_call_has_twin(q->s, inner, node->id, outer))
+			break;
 		seen = (uint32_t)min_u64(seen, c->seen);
 		ret->path[ret->n++] = (struct script_caller_frame){
-			.id = q->nodes[i].id,
-			.top = q->nodes[i].top,
-			.hidden = q->nodes[i].hidden,
-			.proved = !many,
+			.id = node->id,
+			.top = node->top,
+			.hidden = node->hidden,
+			.proved = !many && !may_have_twin(q->s, inner, node->id, outer),
 		};
-		many |= q->nodes[i].many;
+		many |= node->many;
+		outer = node->id;
 	}
 	seen = (uint32_t)min_u64(seen, callee_of(q->s, q->nodes[0].id)->seen);
-	ret->whole = true;
+	ret->whole = !i;
 	ret->proved = !q->doubtful && seen >= (ret->anchored ? SEEN_MANY : SEEN_ALL);
 	for (i = 0; i < ret->n; i++)
 		ret->path[i].proved &= ret->proved;

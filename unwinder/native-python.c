@@ -42,6 +42,7 @@ enum {
 	NOTED_MAX = 64,	 /* frames of a run */
 	CHUNK_BEGIN =
 		32, /* bytes before the first frame of a piece of CPython's stack, at a page's begin */
+	CHUNK_BYTES = 64 << 10,
 	C_STACK = 1 << 20, /* bytes below the sample's stack pointer that a later stack may have */
 	LATE_MAX = 128,
 	SEARCHES = 4,
@@ -396,8 +397,10 @@ static void note_caller(struct python_walk *pw, const struct noted_frame *f, str
 		script_frame_note(pw->s, id_of(code), g->top);
 	}
 	if (f->code.address)
-		script_call_note(pw->s, id_of(&f->code),
-				 &(struct script_caller){id_of(code), code->size, code->hidden});
+		script_call_note(pw->s, id_of(&f->code), f->code.size,
+				 &(struct script_caller){.id = id_of(code),
+							 .size = code->size,
+							 .hidden = code->hidden});
 }
 
 /* Notes which function has called which, as the list of run @k from @first on reads now. */
@@ -419,7 +422,7 @@ static void note_calls(struct python_walk *pw, uint32_t k, struct python_frame f
 			script_note(pw->s, pw->e, key, RUN_ENDS, f.f.entry ? 0 : f.f.previous);
 			if (!f.code.address)
 				return;
-			script_call_note(pw->s, id_of(&f.code),
+			script_call_note(pw->s, id_of(&f.code), f.code.size,
 					 &(struct script_caller){.id = SCRIPT_RUN_ENDS});
 			if (k + 1 == pw->s->n_runs && f.code.size &&
 			    (f.f.address & (VM_PAGE - 1)) == CHUNK_BEGIN)
@@ -528,21 +531,33 @@ static void push_function(struct python_walk *pw, const struct script_function *
 					   (proved ? 0 : UW_FRAME_GUESSED));
 }
 
+/* Can @f, which ends its run, be the outermost frame of run @k?  The thread's outermost one is the first on CPython's stack. */
+static bool can_end(struct python_walk *pw, uint32_t k, const struct python_frame *f)
+{
+	const struct script_function *code;
+
+	if (k + 1 < pw->s->n_runs || f->exact || pw->w->res->outcome != UW_WHOLE)
+		return true;
+	code = python_code_at(pw, f->code);
+	return code && code->size && (f->address & (VM_PAGE - 1)) == CHUNK_BEGIN;
+}
+
 /* The functions outwards of @f that are proved, behind the loop's frame for those between.  The list is the one of a
  * later time: it has to lead to the run's end, and not to @outer, the frame of the next run.  *ret_frame: behind the
  * end.  false: there is none. */
-static bool push_proved(struct python_walk *pw, uint32_t run, struct python_frame *f,
-			uint64_t outer, uint64_t *ret_frame)
+static bool push_proved(struct python_walk *pw, uint32_t k, struct python_frame *f, uint64_t outer,
+			uint64_t *ret_frame)
 {
 	struct native_script *s = pw->s;
-	uint32_t mark = s->n;
+	uint32_t mark = s->n, run = s->runs[k];
 
 	for (uint32_t i = 0; i < UW_MAX_FRAMES && f->address && script_step(s, 1); i++) {
 		const struct script_function *code = NULL;
 
 		if (ends_run(pw, f)) {
 			if (!i || s->n == mark ||
-			    (!f->entry && !is_entry_frame(pw, run, f->previous)))
+			    (!f->entry && !is_entry_frame(pw, run, f->previous)) ||
+			    !can_end(pw, k, f))
 				break;
 			*ret_frame = f->previous;
 			return true;
@@ -565,11 +580,12 @@ static bool push_proved(struct python_walk *pw, uint32_t run, struct python_fram
 }
 
 /* The Python frames of run @k, from @address outwards; @cframe: its _PyCFrame where that is known.  *ret_frame: behind
- * the last one, an entry frame or the frame of the next run.  false: they do not lead there. */
+ * the last one, an entry frame or the frame of the next run; *ret_gap: the loop's frame stands for some.  false: they do not
+ * lead there. */
 static bool push_run(struct python_walk *pw, uint32_t k, uint64_t address, uint64_t cframe,
-		     uint64_t *ret_frame)
+		     uint64_t *ret_frame, bool *ret_gap)
 {
-	uint32_t run = pw->s->runs[k];
+	uint32_t run = pw->s->runs[k], mark;
 	const struct script_function *code;
 	struct python_frame f;
 	bool end = false;
@@ -579,15 +595,20 @@ static bool push_run(struct python_walk *pw, uint32_t k, uint64_t address, uint6
 		return true;
 	}
 	code = first_function(pw, k, address, &f);
+	mark = pw->s->n + (code && !code->hidden);
 	for (uint32_t i = 0; i < UW_MAX_FRAMES && code && script_step(pw->s, 1); i++) {
 		push_function(pw, code, f.proved);
 		code = caller_of(pw, &f, code, &end);
 	}
-	if (end) {
-		*ret_frame = f.previous;
-		return true;
+	if (!end) {
+		*ret_gap = true;
+		return push_proved(pw, k, &f, frame_outwards(pw, run, address, &cframe), ret_frame);
 	}
-	return push_proved(pw, run, &f, frame_outwards(pw, run, address, &cframe), ret_frame);
+	*ret_frame = f.previous;
+	if (can_end(pw, k, &f))
+		return true;
+	pw->s->n = (uint32_t)min_u64(pw->s->n, mark);
+	return false;
 }
 
 /* Where the frame of the next run outwards is, by the C stack; by the list where that was copied at the sample.  @inside: a
@@ -685,10 +706,14 @@ static uint32_t list_from(struct python_walk *pw, uint32_t k, uint64_t at,
 	for (uint32_t n = 0; n < LATE_MAX && script_step(pw->s, 1) && read_frame(pw, at, &f);) {
 		to[n++] = (struct late_frame){at, f.code, script_held(pw->s, pw->w, at)};
 		at = f.previous;
-		if (pw->py->offsets.is_entry && f.entry)
-			return last || at == pw->s->starts[k + 1].frame ? n : 0;
-		if (!pw->py->offsets.is_entry && is_on_c_stack(pw, at))
-			return last || is_entry_frame(pw, pw->s->runs[k], at) ? n : 0;
+		if (!(pw->py->offsets.is_entry ? f.entry : is_on_c_stack(pw, at)))
+			continue;
+		if (last)
+			return can_end(pw, k, &f) ? n : 0;
+		return (pw->py->offsets.is_entry ? at == pw->s->starts[k + 1].frame
+						 : is_entry_frame(pw, pw->s->runs[k], at))
+			       ? n
+			       : 0;
 	}
 	return 0;
 }
@@ -723,6 +748,23 @@ static uint32_t late_list(struct python_walk *pw, uint32_t k, struct late_frame 
 	return n;
 }
 
+/* Is the run's first frame on CPython's stack, as that at @address is? */
+static bool is_on_stack_with(const struct script_start *start, uint64_t address)
+{
+	return start->known ? start->code.size
+			    : start->frame - address + CHUNK_BYTES < 2 * CHUNK_BYTES;
+}
+
+/* Can the innermost of the callers @ret, which has called @inner, be another function that is as often at its place? */
+static bool is_any_twin(struct native_script *s, const struct script_callers *ret, uint64_t inner)
+{
+	const struct script_caller_frame *c = &ret->path[ret->n - 1];
+	uint64_t outer = ret->n > 1 ? c[-1].id : SCRIPT_RUN_ENDS;
+
+	return !c->proved && script_flips(s, c->top) &&
+	       script_call_has_twin(s, inner, c->id, outer);
+}
+
 /* The callers in the list @list of run @k, from the outermost one inwards, as far as they fit behind each other; *ret_held: how many
  * of these read the same before the sample and after.  @end: where the frame of the next run ends, 0: not known.  true: the
  * list leads to the run's first function. */
@@ -744,9 +786,14 @@ static bool listed_callers(struct python_walk *pw, uint32_t k, uint64_t end,
 		if (code->size && end && end != list[n].address &&
 		    (list[n].address & (VM_PAGE - 1)) > CHUNK_BEGIN)
 			return false; /* it is not there by now */
+		if (ret->n && is_any_twin(pw->s, ret, id_of(code))) {
+			ret->n--;
+			return false;
+		}
 		if (first)
 			return end == list[0].address && id_of(code) == id_of(&start->code);
-		if (code->size && start->code.size && list[n].address + code->size > start->frame)
+		if (code->size && is_on_stack_with(start, list[n].address) &&
+		    list[n].address + code->size > start->frame)
 			return false;
 		if (code->size)
 			end = list[n].address + code->size;
@@ -800,7 +847,8 @@ static bool search_run(struct python_walk *pw, uint32_t k, const struct script_f
 	held->n = found->n = 0;
 	room->id = id_of(function);
 	room->top = function->size ? s->starts[k].frame : 0;
-	if (end && script_call_search(s, room, found) && (!last || is_sure(found)))
+	room->root = last && pw->w->res->outcome == UW_WHOLE;
+	if (end && script_call_search(s, room, found) && found->whole && (!last || is_sure(found)))
 		return true;
 	found->n = 0;
 	listed = listed_callers(pw, k, last ? 0 : end, held, &n_held);
@@ -810,7 +858,7 @@ static bool search_run(struct python_walk *pw, uint32_t k, const struct script_f
 		return true;
 	room->outer = SCRIPT_RUN_ENDS;
 	room->end = end;
-	if (last && script_call_search(s, room, found))
+	if (last && script_call_search(s, room, found) && found->whole)
 		return true;
 	found->n = 0;
 	held->n = listed ? n : n_held;
@@ -823,12 +871,17 @@ static void search_callers(struct python_walk *pw, uint32_t k, uint64_t end)
 	struct script_start *start = &s->starts[k];
 	struct script_callers held = {.n = 0}, found = {.n = 0};
 	struct script_room room = {.end = end, .outer = SCRIPT_RUN_ENDS};
+	uint32_t n_held;
 
 	start->at = s->n_callers;
 	if (!start->frame || in_copy(pw->w, start->frame, FRAME_SIZE))
 		return;
-	if (start->known)
+	if (start->known) {
 		start->whole = search_run(pw, k, &start->code, &room, &held, &found);
+	} else {
+		(void)listed_callers(pw, k, k + 1 == s->n_runs ? 0 : end, &held, &n_held);
+		held.n = n_held;
+	}
 	if (!start->whole && start->late) {
 		struct script_callers late = {.n = 0};
 		struct script_room again = {.id = id_of(&start->other),
@@ -836,7 +889,8 @@ static void search_callers(struct python_walk *pw, uint32_t k, uint64_t end)
 					    .end = end,
 					    .outer = SCRIPT_RUN_ENDS};
 
-		if (again.top && end && script_call_search(s, &again, &late) && late.anchored) {
+		if (again.top && end && script_call_search(s, &again, &late) && late.anchored &&
+		    late.whole) {
 			start->code = start->other;
 			start->known = start->whole = true;
 			start->proved = false;
@@ -875,7 +929,7 @@ static void push_callers(struct python_walk *pw, uint32_t k)
 
 	if (start->known)
 		push_function(pw, &start->code, start->proved);
-	if (start->known && start->n && !start->whole)
+	if (start->n && !start->whole)
 		script_push(pw->s, pw->w->frames[pw->s->runs[k]]);
 	for (uint32_t i = 0; i < start->n; i++) {
 		const struct script_caller_frame *c = &pw->s->callers[start->at + i];
@@ -888,7 +942,7 @@ static void push_callers(struct python_walk *pw, uint32_t k)
 
 /* ---- the new list ---- */
 
-/* The frames from @mark on, behind the loop's own, are those of the run; @whole: all of it. */
+/* The frames from @mark on, behind the loop's own, are those of the run; @whole: up to its outermost one. */
 static void end_run(struct python_walk *pw, uint32_t run, uint32_t mark, bool whole)
 {
 	struct native_script *p = pw->s;
@@ -911,7 +965,7 @@ static void replace(struct python_walk *pw, uint64_t frame)
 {
 	struct native_script *p = pw->s;
 	bool exact = pw->w->snapshot->n_python;
-	uint64_t cframe = 0, behind = 0, inside;
+	uint64_t cframe = 0, behind, inside;
 
 	script_push_native(p, pw->w, 0, p->runs[0]);
 	if (!exact) {
@@ -922,21 +976,24 @@ static void replace(struct python_walk *pw, uint64_t frame)
 	for (uint32_t k = 0; k < p->n_runs; k++) {
 		uint32_t run = p->runs[k], end = k + 1 < p->n_runs ? p->runs[k + 1] : pw->w->n;
 		uint32_t mark = p->n;
-		bool whole;
+		bool whole, gap = false;
 
+		behind = 0;
 		script_push(p, pw->w->frames[run]);
 		if (p->n == UW_MAX_FRAMES)
 			return;
 		whole = !exact && p->starts[k].whole;
 		if (!whole)
-			whole = frame && push_run(pw, k, frame, cframe, &behind);
-		if (!exact && (p->starts[k].whole || (!whole && p->starts[k].n))) {
+			whole = frame && push_run(pw, k, frame, cframe, &behind, &gap);
+		if (!exact && (p->starts[k].whole || ((!whole || gap) && p->starts[k].n))) {
 			p->n = mark + 1;
 			push_callers(pw, k);
+			gap = !p->starts[k].whole;
+			whole = true; /* up to the outermost one */
 		}
 		/* (where the innermost run begins or ends, a copy at the sample has no frame of it) */
 		pw->w->res->lacks_functions |=
-			!whole && !has_trampoline(pw->w, run) && (frame || k || !exact);
+			(!whole || gap) && !has_trampoline(pw->w, run) && (frame || k || !exact);
 		end_run(pw, run, mark, whole);
 		script_push_native(p, pw->w, run + 1, end);
 		if (k + 1 == p->n_runs)
@@ -945,7 +1002,7 @@ static void replace(struct python_walk *pw, uint64_t frame)
 		if (!exact) {
 			frame = p->starts[k + 1].frame;
 			cframe = p->cframes[k + 1];
-			if (!frame && whole)
+			if (!frame)
 				frame = behind;
 			continue;
 		}

@@ -9,9 +9,14 @@ enum {
 	READS_JS = 256,	     /* the same: each function is at several places */
 	STEPS_MAX = 2 << 20, /* words of the copy and frames looked at for one stack: some ms */
 	SAME_MIN = 32,	     /* times that a frame reads the same before it counts as proved, */
-	SAME_NS = 2000000,   /* ... so far apart: a batch of samples is read at one time */
-	USUAL_MIN = 8,	     /* readings, as far apart, that agree */
-	PAST_PLACES = 8,     /* where a frame may be */
+	SAME_NS =
+		2000000, /* ... so far apart: a batch of samples is read at one time, and a thread that waits for a CPU changes nothing */
+	USUAL_MIN = 8,	 /* readings, as far apart, that agree */
+	PAST_PLACES = 8, /* where a frame may be */
+	FLIPS_OF = 8,	 /* of so many readings the share that differ from the one before counts, */
+	FLIP = 256,	 /* ... each as this */
+	FLIPS_MANY = FLIPS_OF * FLIP / 8, /* ... one of eight */
+	HELD_MIN = 2,			  /* readings before, and one after, that agree */
 };
 
 bool script_step(struct native_script *s, uint32_t n)
@@ -49,15 +54,20 @@ static const struct script_past *note(struct native_script *s, const struct nati
 				      uint64_t frame, uint64_t code, uint64_t words)
 {
 	struct script_past *past = past_of(s, frame);
+	uint32_t flips;
 
 	if (past->serial == s->serial && past->frame == frame && past->code == code &&
 	    past->words == words) {
-		if (s->read_at - past->counted >= SAME_NS) {
+		if (s->read_at - past->counted >= SAME_NS && s->sampled > past->counted) {
 			past->counted = s->read_at;
 			past->same++;
+			past->flips -= past->flips / FLIPS_OF;
 		}
 		return past;
 	}
+	flips = past->serial == s->serial && past->frame == frame
+			? past->flips - past->flips / FLIPS_OF + FLIP
+			: 0;
 	*past = (struct script_past){
 		.frame = frame,
 		.code = code,
@@ -65,6 +75,7 @@ static const struct script_past *note(struct native_script *s, const struct nati
 		.since = clock_ns((clockid_t)e->engine.settings.clock),
 		.counted = s->read_at,
 		.serial = s->serial,
+		.flips = flips,
 	};
 	return past;
 }
@@ -82,7 +93,15 @@ bool script_held(struct native_script *s, const struct walk *w, uint64_t frame)
 	const struct script_past *past = past_of(s, frame);
 
 	return past->serial == s->serial && past->frame == frame &&
-	       past->since <= w->snapshot->time;
+	       past->since <= w->snapshot->time && past->same >= HELD_MIN &&
+	       past->flips < FLIPS_MANY;
+}
+
+bool script_flips(struct native_script *s, uint64_t frame)
+{
+	const struct script_past *past = past_of(s, frame);
+
+	return past->serial == s->serial && past->frame == frame && past->flips >= FLIPS_MANY;
 }
 
 void script_note(struct native_script *s, const struct native *e, uint64_t key, uint64_t code,
@@ -186,6 +205,7 @@ static struct native_script *script_of(struct native *e, const struct walk *w)
 	if (s) {
 		begin_reading(s, e, w->snapshot->space);
 		s->serial = uw_module_serial(w->snapshot->space->script);
+		s->sampled = w->snapshot->time;
 		s->n_steps = s->n_runs = s->n = 0;
 	}
 	return s;

@@ -45,12 +45,15 @@ struct script_caller {
 	uint64_t id;
 	uint32_t size; /* bytes of its frame on CPython's stack; 0: it is elsewhere */
 	bool hidden;
+	bool twin;	  /* it calls another function with a frame as large, too */
+	uint32_t seen;	  /* readings that show it, */
+	uint64_t counted; /* ... the last one */
 };
 struct script_callee {
 	uint64_t id, counted;
 	uint32_t serial, seen; /* readings */
-	uint32_t n;
-	bool crowded; /* it has more callers */
+	uint32_t n, size;      /* callers; bytes of its own frame */
+	bool crowded;	       /* it has more callers */
 	struct script_caller callers[SCRIPT_CALLERS];
 };
 /* The room that the callers of a function fill. */
@@ -59,6 +62,7 @@ struct script_room {
 	uint64_t top;	/* its frame on that stack; 0: it is elsewhere */
 	uint64_t end;	/* where the outer function's frame ends; 0: not known */
 	uint64_t outer; /* that function, or SCRIPT_RUN_ENDS */
+	bool root;	/* the outermost caller is the thread's: no generator */
 };
 struct script_caller_frame {
 	uint64_t id, top, end; /* (top: its frame, or the one inside it; end: of the list so far) */
@@ -76,6 +80,8 @@ struct script_callers {
 struct script_past {
 	uint64_t frame, code, words, since, counted;
 	uint32_t serial, same;
+	uint32_t
+		flips; /* readings that differed from the one before, the older the less (native-script.c) */
 };
 
 /* A function: its instructions are at [code, code + len). */
@@ -126,9 +132,11 @@ struct script_node {
 	uint64_t id,
 		top; /* its frame begins here, if it is on that stack; else the one inside it */
 	uint32_t parent, seen;
-	uint32_t likely;   /* frames up to here that were seen there last */
-	bool anchored;	   /* top is an address: else only differences are known */
-	bool hidden, many; /* many: several sequences lead here */
+	uint32_t likely; /* frames up to here that were seen there last */
+	bool anchored;	 /* top is an address: else only differences are known */
+	bool hidden;
+	bool many;  /* several sequences lead here */
+	bool loops; /* one leads from here to here again */
 };
 
 /* Python: the first function of a run that is read late, and its callers. */
@@ -170,6 +178,7 @@ struct native_script {
 	/* of the stack in hand */
 	struct vm_memory memory;
 	uint64_t read_at; /* no page was read before this time */
+	uint64_t sampled; /* of the sample */
 	uint32_t serial;  /* of the interpreter's module */
 	uint32_t n_steps;
 	uint32_t runs[SCRIPT_RUNS_MAX]; /* indexes of the loop's frames */
@@ -200,7 +209,9 @@ void script_steps_again(struct native_script *s);
  * proved?  Notes that it reads so now. */
 bool script_same(struct native_script *s, const struct native *e, const struct walk *w,
 		 uint64_t frame, uint64_t code, uint64_t words);
-/* After script_same(): did it read the same once before the sample? */
+/* Is another function's frame often at this address? */
+bool script_flips(struct native_script *s, uint64_t frame);
+/* After script_same(): did it read the same before the sample, and does it seldom change? */
 bool script_held(struct native_script *s, const struct walk *w, uint64_t frame);
 /* @key (a hash) was seen with @code and @words. */
 void script_note(struct native_script *s, const struct native *e, uint64_t key, uint64_t code,
@@ -216,8 +227,12 @@ enum script_usual script_usual(struct native_script *s, const struct walk *w, ui
 uint64_t script_loop_slots(struct script_slot *s, const uint8_t *code, size_t len, uint64_t address,
 			   unsigned next);
 /* ---- native-calls.c ---- */
-/* The function @callee was seen with this caller, or (SCRIPT_RUN_ENDS) called by C code. */
-void script_call_note(struct native_script *s, uint64_t callee, const struct script_caller *caller);
+/* The function @callee, which has a frame of @size bytes (0: not on CPython's stack), was seen with this caller, or
+ * (SCRIPT_RUN_ENDS) called by C code. */
+void script_call_note(struct native_script *s, uint64_t callee, uint32_t size,
+		      const struct script_caller *caller);
+/* @inner was called by @id, and that by @outer.  Was another function with a frame as large seen between these two? */
+bool script_call_has_twin(struct native_script *s, uint64_t inner, uint64_t id, uint64_t outer);
 /* A frame of the function @id was at @top. */
 void script_frame_note(struct native_script *s, uint64_t id, uint64_t top);
 /* The callers in @room.  false: not known. */

@@ -247,6 +247,13 @@ static inline uint64_t py_frame(struct py_process *p, uint64_t code, uint64_t pr
 	return at;
 }
 
+/* The same, of a thread's outermost function: behind the head of a piece of CPython's stack. */
+static inline uint64_t py_root_frame(struct py_process *p, uint64_t code, uint64_t previous)
+{
+	p->heap = ((p->heap + 4095) & ~4095ul) + 32;
+	return py_frame(p, code, previous, true);
+}
+
 static inline void py_process_init(struct py_process *p, int minor)
 {
 	*p = (struct py_process){.memory = {.read = py_read, .read_ranges = py_read_ranges},

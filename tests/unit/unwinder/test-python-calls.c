@@ -21,8 +21,10 @@ static void calls_begin(struct calls *c)
 static void called(struct calls *c, uint64_t callee, uint64_t caller, uint32_t size)
 {
 	for (int i = 0; i < 3; i++) {
+		c->s->sampled = c->s->read_at + 1;
 		c->s->read_at += NSEC_PER_MSEC;
-		script_call_note(c->s, callee, &(struct script_caller){caller, size, false});
+		script_call_note(c->s, callee, 0,
+				 &(struct script_caller){.id = caller, .size = size});
 	}
 }
 
@@ -89,8 +91,8 @@ static void test_guesses(void **state)
 
 	(void)state;
 	calls_begin(&c);
-	script_call_note(c.s, F, &(struct script_caller){G, 80, false});
-	script_call_note(c.s, G, &(struct script_caller){.id = SCRIPT_RUN_ENDS});
+	script_call_note(c.s, F, 0, &(struct script_caller){.id = G, .size = 80});
+	script_call_note(c.s, G, 0, &(struct script_caller){.id = SCRIPT_RUN_ENDS});
 	assert_true(search(&c, F, 80));
 	EXPECT_PATH(&c, G);
 	assert_false(c.found.path[0].proved);

@@ -180,7 +180,7 @@ static void put_program(struct fixture *f, struct program *p, int minor)
 	p->g = py_code(&py, py_string(&py, "g", false), file, 2);
 	p->f = py_code(&py, py_string(&py, "f", false), file, 3);
 	p->other = py_code(&py, py_string(&py, "other", false), file, 4);
-	p->main_frame = py_frame(&py, p->main, minor == 11 ? 0 : outer, true);
+	p->main_frame = py_root_frame(&py, p->main, minor == 11 ? 0 : outer);
 	p->g_frame = py_frame(&py, p->g, minor == 11 ? p->main_frame : inner, true);
 	p->f_frame = py_frame(&py, p->f, p->g_frame, false);
 	f->stack[1] = FRAMED + 1;
@@ -203,11 +203,15 @@ static void put_program(struct fixture *f, struct program *p, int minor)
 /* A function is shown where several readings, some time apart, agree, and proved where many do. */
 enum { SEEN_SOME = 10, SEEN_OFTEN = 40 };
 
+/* The readings are of samples of these times, and the last one of the sample in hand. */
 static void run_often(struct fixture *f, size_t n)
 {
+	const uint64_t time = f->snapshot.time;
+
 	for (size_t i = 0; i < n; i++) {
 		uint64_t until;
 
+		f->snapshot.time = i + 1 < n && time == 1 ? clock_ns(CLOCK_REALTIME) : time;
 		run(f, SMALL);
 		until = clock_ns(CLOCK_MONOTONIC) + 2100000;
 		while (clock_ns(CLOCK_MONOTONIC) < until)
@@ -505,6 +509,7 @@ static void test_pasts(void **state)
 	assert_non_null(s);
 	s->serial = 7;
 	for (uint64_t readings = 1; readings <= SEEN_SOME; readings++) {
+		s->sampled = readings * NSEC_PER_SEC - 1;
 		s->read_at = readings * NSEC_PER_SEC;
 		for (uint64_t i = 1; i <= SCRIPT_PASTS / 4; i++)
 			script_note(s, container_of(f->engine, struct native, engine), i, i + 1,
