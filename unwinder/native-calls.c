@@ -314,7 +314,8 @@ static bool search(struct native_script *s, const struct script_room *room,
 bool script_call_search(struct native_script *s, const struct script_room *room,
 			struct script_callers *ret)
 {
-	uint64_t key = hash_u64(room->id ^ hash_u64(room->top ^ hash_u64(room->end ^ room->outer)));
+	uint64_t key = hash_u64(
+		room->id ^ hash_u64(room->top ^ hash_u64(room->end ^ room->outer ^ room->root)));
 	uint64_t *vain = &s->vain[key % SCRIPT_VAIN];
 
 	*ret = (struct script_callers){.n = 0};

@@ -1,5 +1,7 @@
 /* test-python-calls.c - the callers of a Python function by the sizes of frames (native-calls.c), and where its loop has the instruction
  * during a call (native-loop.c). */
+#include <time.h>
+
 #include "tests/unit/unwinder/native-fixture.h"
 #include "unwinder/script-frames.h"
 
@@ -135,6 +137,77 @@ static void test_orders(void **state)
 	free(c.s);
 }
 
+/* @callee, which has a frame of @size bytes, was seen with @caller in @n readings. */
+static void called_by(struct calls *c, uint64_t callee, uint32_t size, struct script_caller caller,
+		      int n)
+{
+	for (int i = 0; i < n; i++) {
+		c->s->sampled = c->s->read_at + 1;
+		c->s->read_at += NSEC_PER_MSEC;
+		script_call_note(c->s, callee, size, &caller);
+	}
+}
+
+/* main calls g and h, which have frames as large: what calls f is a guess where g was seldom seen to, and from then on where h was,
+ * too; none where the frame at that address is g's and h's in turn.  main, where both meet, is proved. */
+static void test_twins(void **state)
+{
+	const struct script_caller g = {.id = G, .size = 80}, h = {.id = H, .size = 80};
+	const struct script_caller outer = {.id = MAIN, .size = 112};
+	const struct native e = {.engine.settings.clock = CLOCK_REALTIME};
+	struct calls c;
+
+	(void)state;
+	calls_begin(&c);
+	called_by(&c, MAIN, 112, (struct script_caller){.id = SCRIPT_RUN_ENDS}, 3);
+	called_by(&c, G, 80, outer, 3);
+	called_by(&c, F, 64, g, 3);
+	assert_true(search(&c, F, 192));
+	EXPECT_PATH(&c, MAIN, G);
+	assert_true(c.found.path[1].proved);
+	called_by(&c, H, 80, outer, 3);
+	assert_true(search(&c, F, 192));
+	EXPECT_PATH(&c, MAIN, G);
+	assert_true(c.found.path[0].proved);
+	assert_false(c.found.path[1].proved);
+	called_by(&c, F, 64, g, 8);
+	assert_true(search(&c, F, 192));
+	assert_true(c.found.path[1].proved);
+	called_by(&c, F, 64, h, 3);
+	assert_true(search(&c, F, 192));
+	assert_true(c.found.whole);
+	assert_true(c.found.path[0].proved);
+	assert_false(c.found.path[1].proved);
+	for (uint64_t i = 0; i < 4; i++) {
+		c.s->read_at += NSEC_PER_SEC;
+		script_note(c.s, &e, END + 112, i & 1 ? G : H, 0);
+	}
+	assert_true(search(&c, F, 192));
+	assert_false(c.found.whole);
+	assert_int_equal(c.found.n, 1);
+	assert_int_equal(c.found.path[0].id, MAIN);
+	assert_true(c.found.path[0].proved);
+	free(c.s);
+}
+
+/* Of the thread's outermost run a generator is never the outermost function. */
+static void test_root(void **state)
+{
+	struct script_room room = {.id = GENERATOR, .outer = SCRIPT_RUN_ENDS, .end = END};
+	struct calls c;
+
+	(void)state;
+	calls_begin(&c);
+	called(&c, F, GENERATOR, 0);
+	called(&c, GENERATOR, SCRIPT_RUN_ENDS, 0);
+	assert_true(script_call_search(c.s, &room, &c.found));
+	room.root = true;
+	assert_false(script_call_search(c.s, &room, &c.found));
+	room.id = F;
+	assert_false(script_call_search(c.s, &room, &c.found));
+	free(c.s);
+}
+
 /* Generators have no room: how many call each other is not known.  Nothing goes on without end. */
 static void test_generators(void **state)
 {
@@ -230,7 +303,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_room),   cmocka_unit_test(test_guesses),
-		cmocka_unit_test(test_orders), cmocka_unit_test(test_generators),
+		cmocka_unit_test(test_orders), cmocka_unit_test(test_twins),
+		cmocka_unit_test(test_root),   cmocka_unit_test(test_generators),
 		cmocka_unit_test(test_places), cmocka_unit_test(test_any_bytes),
 	};
 

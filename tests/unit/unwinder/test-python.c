@@ -234,6 +234,10 @@ static void test_stack(void **state)
 		run(f, SMALL);
 		EXPECT(f, SMALL, NAMED(p.f), LOOP, CALLED(SMALL + 1), LOOP, CALLED(ROOTED + 1));
 		assert_true(f->res.lacks_functions);
+		/* Nor are many, as long as nothing has run between them: all samples are of a time before the first. */
+		for (size_t i = 0; i < SEEN_OFTEN; i++)
+			run_often(f, 1);
+		EXPECT(f, SMALL, NAMED(p.f), LOOP, CALLED(SMALL + 1), LOOP, CALLED(ROOTED + 1));
 		run_often(f, SEEN_SOME);
 		EXPECT(f, SMALL, NAMED(p.f), GUESSED(p.g), CALLED(SMALL + 1), GUESSED(p.main),
 		       CALLED(ROOTED + 1));
@@ -277,6 +281,37 @@ static void test_two_callers(void **state)
 		}
 		EXPECT(f, SMALL, NAMED(p.f), LOOP, NAMED(h), CALLED(SMALL + 1), NAMED(p.main),
 		       CALLED(ROOTED + 1));
+		uw_module_unref(p.module);
+	}
+}
+
+/* The outer run is in a function that main has called, and which is another one at each reading: main, the thread's outermost
+ * function, is proved, and the loop's frame stands for what it has called.  Behind main there is nothing. */
+static void test_outermost(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int minor = 11; minor <= 15; minor++) {
+		const uint64_t code = minor == 11 ? 32 : 0;
+		struct program p;
+		uint64_t called;
+
+		put_program(f, &p, minor);
+		called = py_frame(&py, p.g, p.main_frame, false);
+		put_entry(f, INNER + ENTRY, p.f_frame,
+			  minor == 11 ? word_address(OUTER + ENTRY) : called);
+		if (minor == 11) {
+			put_entry(f, OUTER + ENTRY, called, py.version_at);
+			py_set(&py, p.g_frame + 48, called, 8);
+		}
+		for (size_t i = 0; i < SEEN_OFTEN; i++) {
+			py_set(&py, called + code, (i & 1 ? p.other : p.g) | (minor >= 14), 8);
+			f->snapshot.time = clock_ns(CLOCK_REALTIME);
+			run_often(f, 1);
+		}
+		EXPECT(f, SMALL, NAMED(p.f), NAMED(p.g), CALLED(SMALL + 1), LOOP, NAMED(p.main),
+		       CALLED(ROOTED + 1));
+		assert_true(f->res.lacks_functions);
 		uw_module_unref(p.module);
 	}
 }
@@ -689,6 +724,7 @@ int main(void)
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_names),
 		TEST(test_stack),
+		TEST(test_outermost),
 		TEST(test_two_callers),
 		TEST(test_slots),
 		TEST(test_reused),
