@@ -10,7 +10,11 @@
  *                                     └─── to be filled ─────┘
  *
  * Which functions have called which is learned from what was read of the process, at any time.  Where one sequence of known callers
- * alone fills the room, these are the callers.  Of several, the frames outwards of the place where all meet are. */
+ * alone fills the room, these are the callers.  Of several, the frames outwards of the place where all meet are, and that one.
+ *
+ * A call that was never seen may fill the room as well: where the caller of g has called another function with a frame as large as g's,
+ * g is a guess until it was often seen to call the function inwards (may_have_twin()).  Where both were seen to, and the frame at this
+ * address changes often, either would be a coin's toss, and none is shown. */
 #include "unwinder/script-frames.h"
 
 enum {

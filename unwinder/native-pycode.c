@@ -1,4 +1,5 @@
-/* native-pycode.c - see python-walk.h.  CPython's code objects: which function an address or an instruction is of.
+/* native-pycode.c - see python-walk.h.  CPython's code objects: which function an address or an instruction is of, and where its loop has
+ * the instruction during a call.
  *
  * Each is read from the process, and known by its address and by a sign of its content (symbols/image.h): the memory of one
  * that was freed is used again. */
@@ -7,6 +8,7 @@
 enum {
 	CODE_SIZE = UW_PYTHON_CODE,
 	UNITS_MAX = 1 << 24,
+	LOAD_NEAR = 192,   /* bytes of the loop behind a call */
 	SEARCH_PAGES = 16, /* from an instruction to the head of its code object */
 	SEARCH_PART = 64,  /* part of the time that searches in vain take at most */
 	CODE_TYPE = 8,
@@ -240,4 +242,107 @@ const struct script_function *python_find_code(struct python_walk *pw, uint64_t 
 	ended = clock_ns(clock);
 	s->search_after = ended + (SEARCH_PART - 1) * (ended - began);
 	return NULL;
+}
+
+/* ---- the instruction that the loop has during a call ---- */
+
+/* The instruction set's number of DWARF's, and back. */
+static unsigned insn_register(unsigned reg)
+{
+	static const uint8_t of[8] = {0, 2, 1, 3, 6, 7, 5, 4};
+
+	return reg < 8 ? of[reg] : reg;
+}
+
+static unsigned dwarf_register(unsigned reg)
+{
+	static const uint8_t of[8] = {0, 2, 1, 3, 7, 6, 4, 5};
+
+	return reg < 8 ? of[reg] : reg;
+}
+
+/* Where the loop has its instruction during the call with the return address @ra; NULL: its code cannot be read. */
+static const struct script_slot *slots_behind(struct python_walk *pw, uint64_t ra)
+{
+	struct script_slot *known = &pw->s->slots[hash_u64(ra ^ pw->s->serial) % SCRIPT_SLOTS];
+	unsigned next = insn_register(pw->py->next);
+	uint8_t code[LOAD_NEAR];
+	uint64_t at;
+	bool read;
+
+	if (known->serial == pw->s->serial && known->ra == ra)
+		return known;
+	read = read_late(pw, ra, code, sizeof(code));
+	if (!read && uw_memory_wanted(pw->w->snapshot->space->memory))
+		return NULL;
+	*known = (struct script_slot){.ra = ra, .serial = pw->s->serial};
+	if (!read)
+		return known;
+	at = script_loop_slots(known, code, sizeof(code), ra, next);
+	if (!known->n && at >= pw->py->eval_start && at < pw->py->eval_end &&
+	    read_late(pw, at, code, sizeof(code)))
+		(void)script_loop_slots(known, code, sizeof(code), at, next);
+	return known;
+}
+
+/* The word at a place; 0: not known. */
+static uint64_t word_at(struct python_walk *pw, const struct script_where *where,
+			const struct cfi_regs *regs)
+{
+	unsigned reg = where->kind == SCRIPT_IN_SLOT ? pw->w->machine->sp
+						     : dwarf_register((unsigned)where->at);
+	uint64_t word = regs->known >> reg & 1 ? regs->r[reg] : 0;
+
+	if (where->kind == SCRIPT_IN_SLOT &&
+	    !read_copy(pw->w, regs->r[pw->w->machine->sp] + (uint64_t)where->at, &word, 8))
+		return 0;
+	return word;
+}
+
+bool python_takes_from_frame(struct python_walk *pw, uint32_t run, const struct cfi_regs *regs)
+{
+	const struct script_slot *slots = slots_behind(pw, uw_frame_pc(pw->w->frames[run]));
+
+	return slots && slots->n && slots->where[0].kind == SCRIPT_IN_FRAME &&
+	       word_at(pw, &slots->where[0], regs) == regs->r[pw->py->frame];
+}
+
+/* The function that all slots agree on which have one. */
+static const struct script_function *function_of_all(struct python_walk *pw,
+						     const struct cfi_regs *regs)
+{
+	uint64_t sp = regs->r[pw->w->machine->sp], instruction;
+	const struct script_function *one = NULL, *f;
+
+	for (size_t i = 0; i < pw->py->n_slots; i++) {
+		f = read_copy(pw->w, sp + pw->py->slots[i], &instruction, 8)
+			    ? python_known_code(pw, instruction)
+			    : NULL;
+		if (one && f && f != one)
+			return NULL;
+		one = f ? f : one;
+	}
+	return one;
+}
+
+const struct script_function *python_function_of_slots(struct python_walk *pw, uint32_t run,
+						       const struct cfi_regs *regs)
+{
+	const struct script_slot *slots = slots_behind(pw, uw_frame_pc(pw->w->frames[run]));
+	const struct script_function *f = NULL;
+	uint64_t word, first = 0;
+
+	for (uint32_t i = 0; slots && i < slots->n && !f; i++) {
+		word = word_at(pw, &slots->where[i], regs);
+		if (slots->where[i].kind == SCRIPT_IN_FRAME) {
+			if (word == regs->r[pw->py->frame])
+				return NULL;
+			continue;
+		}
+		first = first ? first : word;
+		f = word ? python_known_code(pw, word) : NULL;
+	}
+	if (!f && first)
+		f = python_find_code(pw, first); /* that was not seen before */
+	return f ? f : function_of_all(pw, regs);
 }

@@ -27,7 +27,9 @@
  * - Else the caller of a function is a guess, and proved after more readings, where each reading of this function at this
  *   address has shown the same caller (script_usual()).  One reading is not evidence: by then another call may have led
  *   to the same function.
- * - What is not known is left out, and the loop's frame stands for it. */
+ * - A frame that read the same before the sample and after is evidence where it seldom changes, as those of a thread's outermost
+ *   functions do.  A list of the outermost run is rooted in the first frame of CPython's stack, or it is another run's.
+ * - What is not known is left out, and the loop's frame stands for it, between the outermost functions and the innermost one. */
 #include "unwinder/python-walk.h"
 
 enum {
@@ -38,8 +40,7 @@ enum {
 	INSTR_AT = 56,
 	STACK_AT =
 		64, /* up to 3.13 the size of its stack, i32: -1 while it runs; then a pointer, 0 while it runs */
-	LOAD_NEAR = 192, /* bytes of the loop behind a call */
-	NOTED_MAX = 64,	 /* frames of a run */
+	NOTED_MAX = 64, /* frames of a run */
 	CHUNK_BEGIN =
 		32, /* bytes before the first frame of a piece of CPython's stack, at a page's begin */
 	CHUNK_BYTES = 64 << 10,
@@ -169,109 +170,6 @@ static uint64_t find_cframe(const struct python_walk *pw, uint32_t run, uint64_t
 
 /* ---- the stack ---- */
 
-/* The instruction set's number of DWARF's, and back. */
-static unsigned insn_register(unsigned reg)
-{
-	static const uint8_t of[8] = {0, 2, 1, 3, 6, 7, 5, 4};
-
-	return reg < 8 ? of[reg] : reg;
-}
-
-static unsigned dwarf_register(unsigned reg)
-{
-	static const uint8_t of[8] = {0, 2, 1, 3, 7, 6, 4, 5};
-
-	return reg < 8 ? of[reg] : reg;
-}
-
-/* Where the loop has its instruction during the call with the return address @ra; NULL: its code cannot be read. */
-static const struct script_slot *slots_behind(struct python_walk *pw, uint64_t ra)
-{
-	struct script_slot *known = &pw->s->slots[hash_u64(ra ^ pw->s->serial) % SCRIPT_SLOTS];
-	unsigned next = insn_register(pw->py->next);
-	uint8_t code[LOAD_NEAR];
-	uint64_t at;
-	bool read;
-
-	if (known->serial == pw->s->serial && known->ra == ra)
-		return known;
-	read = read_late(pw, ra, code, sizeof(code));
-	if (!read && uw_memory_wanted(pw->w->snapshot->space->memory))
-		return NULL;
-	*known = (struct script_slot){.ra = ra, .serial = pw->s->serial};
-	if (!read)
-		return known;
-	at = script_loop_slots(known, code, sizeof(code), ra, next);
-	if (!known->n && at >= pw->py->eval_start && at < pw->py->eval_end &&
-	    read_late(pw, at, code, sizeof(code)))
-		(void)script_loop_slots(known, code, sizeof(code), at, next);
-	return known;
-}
-
-/* The word at a place; 0: not known. */
-static uint64_t word_at(struct python_walk *pw, const struct script_where *where,
-			const struct cfi_regs *regs)
-{
-	unsigned reg = where->kind == SCRIPT_IN_SLOT ? pw->w->machine->sp
-						     : dwarf_register((unsigned)where->at);
-	uint64_t word = regs->known >> reg & 1 ? regs->r[reg] : 0;
-
-	if (where->kind == SCRIPT_IN_SLOT &&
-	    !read_copy(pw->w, regs->r[pw->w->machine->sp] + (uint64_t)where->at, &word, 8))
-		return 0;
-	return word;
-}
-
-/* Is the instruction in the loop's frame alone, as that has changed to the caller's of a function that ends? */
-static bool takes_from_frame(struct python_walk *pw, uint32_t run, const struct cfi_regs *regs)
-{
-	const struct script_slot *slots = slots_behind(pw, uw_frame_pc(pw->w->frames[run]));
-
-	return slots && slots->n && slots->where[0].kind == SCRIPT_IN_FRAME &&
-	       word_at(pw, &slots->where[0], regs) == regs->r[pw->py->frame];
-}
-
-/* The function that all slots agree on which have one. */
-static const struct script_function *function_of_all(struct python_walk *pw,
-						     const struct cfi_regs *regs)
-{
-	uint64_t sp = regs->r[pw->w->machine->sp], instruction;
-	const struct script_function *one = NULL, *f;
-
-	for (size_t i = 0; i < pw->py->n_slots; i++) {
-		f = read_copy(pw->w, sp + pw->py->slots[i], &instruction, 8)
-			    ? python_known_code(pw, instruction)
-			    : NULL;
-		if (one && f && f != one)
-			return NULL;
-		one = f ? f : one;
-	}
-	return one;
-}
-
-/* The function of the loop at index @run, which has @regs, by what its code behind the call shows.  NULL: not known. */
-static const struct script_function *function_of_slots(struct python_walk *pw, uint32_t run,
-						       const struct cfi_regs *regs)
-{
-	const struct script_slot *slots = slots_behind(pw, uw_frame_pc(pw->w->frames[run]));
-	const struct script_function *f = NULL;
-	uint64_t word, first = 0;
-
-	for (uint32_t i = 0; slots && i < slots->n && !f; i++) {
-		word = word_at(pw, &slots->where[i], regs);
-		if (slots->where[i].kind == SCRIPT_IN_FRAME) {
-			if (word == regs->r[pw->py->frame])
-				return NULL;
-			continue;
-		}
-		first = first ? first : word;
-		f = word ? python_known_code(pw, word) : NULL;
-	}
-	if (!f && first)
-		f = python_find_code(pw, first); /* that was not seen before */
-	return f ? f : function_of_all(pw, regs);
-}
-
 /* Unwind information finds these, frame by frame. */
 static void find_regs(struct python_walk *pw)
 {
@@ -326,14 +224,14 @@ static const struct script_function *function_of_run(struct python_walk *pw, uin
 	/* Where a run begins or ends the registers are those of the run outwards. */
 	if (!py->has_next || !regs_of_run(pw, k, &regs) || regs.r[py->frame] != frame)
 		return NULL;
-	if (pw->s->runs[k] && takes_from_frame(pw, pw->s->runs[k], &regs))
+	if (pw->s->runs[k] && python_takes_from_frame(pw, pw->s->runs[k], &regs))
 		return NULL;
 	next = regs.known >> py->next & 1 ? regs.r[py->next] : 0;
 	if (late && next && script_function_has(late, next))
 		return late;
 	f = next ? python_known_code(pw, next) : NULL;
 	if (!f && pw->s->runs[k])
-		f = function_of_slots(pw, pw->s->runs[k], &regs);
+		f = python_function_of_slots(pw, pw->s->runs[k], &regs);
 	return f || !next ? f : python_find_code(pw, next);
 }
 
@@ -858,7 +756,7 @@ static bool search_run(struct python_walk *pw, uint32_t k, const struct script_f
 		return true;
 	room->outer = SCRIPT_RUN_ENDS;
 	room->end = end;
-	if (last && script_call_search(s, room, found) && found->whole)
+	if (last && (end || !room->root) && script_call_search(s, room, found) && found->whole)
 		return true;
 	found->n = 0;
 	held->n = listed ? n : n_held;

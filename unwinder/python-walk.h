@@ -66,3 +66,9 @@ const struct script_function *python_known_code(struct python_walk *pw, uint64_t
 /* The same, with a search of the memory before the instruction.  The word of a register may be any object's: the search for one
  * that was searched in vain is repeated no sooner than a function is read again. */
 const struct script_function *python_find_code(struct python_walk *pw, uint64_t instruction);
+/* Is the instruction in the loop's frame alone, as that has changed to the caller's of a function that ends?  @run: index of the loop,
+ * which has @regs. */
+bool python_takes_from_frame(struct python_walk *pw, uint32_t run, const struct cfi_regs *regs);
+/* The function of the loop at index @run, which has @regs, by what its code behind the call shows.  NULL: not known. */
+const struct script_function *python_function_of_slots(struct python_walk *pw, uint32_t run,
+						       const struct cfi_regs *regs);

@@ -285,8 +285,18 @@ static void test_two_callers(void **state)
 	}
 }
 
-/* The outer run is in a function that main has called, and which is another one at each reading: main, the thread's outermost
- * function, is proved, and the loop's frame stands for what it has called.  Behind main there is nothing. */
+/* The outer run's first frame is @frame. */
+static void put_outer_run(struct fixture *f, const struct program *p, int minor, uint64_t frame)
+{
+	put_entry(f, INNER + ENTRY, p->f_frame, minor == 11 ? word_address(OUTER + ENTRY) : frame);
+	if (minor == 11) {
+		put_entry(f, OUTER + ENTRY, frame, py.version_at);
+		py_set(&py, p->g_frame + 48, frame, 8);
+	}
+}
+
+/* The outer run is in a function that main has called, and which is often another one: main, the thread's outermost function, is
+ * proved, and the loop's frame stands for what it has called.  Behind main there is nothing. */
 static void test_outermost(void **state)
 {
 	struct fixture *f = *state;
@@ -298,20 +308,24 @@ static void test_outermost(void **state)
 
 		put_program(f, &p, minor);
 		called = py_frame(&py, p.g, p.main_frame, false);
-		put_entry(f, INNER + ENTRY, p.f_frame,
-			  minor == 11 ? word_address(OUTER + ENTRY) : called);
-		if (minor == 11) {
-			put_entry(f, OUTER + ENTRY, called, py.version_at);
-			py_set(&py, p.g_frame + 48, called, 8);
-		}
+		put_outer_run(f, &p, minor, called);
 		for (size_t i = 0; i < SEEN_OFTEN; i++) {
-			py_set(&py, called + code, (i & 1 ? p.other : p.g) | (minor >= 14), 8);
+			py_set(&py, called + code, (i & 4 ? p.other : p.g) | (minor >= 14), 8);
 			f->snapshot.time = clock_ns(CLOCK_REALTIME);
 			run_often(f, 1);
 		}
 		EXPECT(f, SMALL, NAMED(p.f), NAMED(p.g), CALLED(SMALL + 1), LOOP, NAMED(p.main),
 		       CALLED(ROOTED + 1));
 		assert_true(f->res.lacks_functions);
+		uw_module_unref(p.module);
+		/* A list that ends in another frame than the thread's first is another run's. */
+		put_program(f, &p, minor);
+		called = py_frame(&py, p.main, minor == 11 ? 0 : word_address(OUTER + ENTRY), true);
+		put_outer_run(f, &p, minor, called);
+		f->snapshot.time = UINT64_MAX;
+		run_often(f, SEEN_OFTEN);
+		EXPECT(f, SMALL, NAMED(p.f), NAMED(p.g), CALLED(SMALL + 1), NAMED(p.main), LOOP,
+		       CALLED(ROOTED + 1));
 		uw_module_unref(p.module);
 	}
 }
@@ -558,6 +572,31 @@ static void test_pasts(void **state)
 	free(s);
 }
 
+/* A frame that read the same before the sample and after, but is often another one, is no evidence. */
+static void test_flips(void **state)
+{
+	struct native_script *s = calloc(1, sizeof(*s));
+	struct fixture *f = *state;
+	const struct native *e = container_of(f->engine, struct native, engine);
+	const struct walk w = {.snapshot = &f->snapshot};
+
+	assert_non_null(s);
+	s->serial = 7;
+	f->snapshot.time = UINT64_MAX;
+	for (uint64_t i = 0; i < 2 * SEEN_OFTEN; i++) {
+		s->sampled = s->read_at + 1;
+		s->read_at += NSEC_PER_SEC;
+		script_note(s, e, 1, i < SEEN_OFTEN ? i & 4 : 8, 0);
+		if (i == SEEN_OFTEN - 1) {
+			assert_true(script_flips(s, 1));
+			assert_false(script_held(s, &w, 1));
+		}
+	}
+	assert_false(script_flips(s, 1));
+	assert_true(script_held(s, &w, 1));
+	free(s);
+}
+
 /* Frames that lead in a circle, to nothing, or out of the process: the loop's own frame stays, and nothing is read without
  * end. */
 static void test_wrong_frames(void **state)
@@ -733,6 +772,7 @@ int main(void)
 		TEST(test_pages_together),
 		TEST(test_search),
 		TEST(test_pasts),
+		TEST(test_flips),
 		cmocka_unit_test(test_code_places),
 		TEST(test_wrong_frames),
 		TEST(test_many_entries),
