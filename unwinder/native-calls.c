@@ -13,8 +13,8 @@
  * alone fills the room, these are the callers.  Of several, the frames outwards of the place where all meet are, and that one.
  *
  * A call that was never seen may fill the room as well: where the caller of g has called another function with a frame as large as g's,
- * g is a guess until it was often seen to call the function inwards (may_have_twin()).  Where both were seen to, and the frame at this
- * address changes often, either would be a coin's toss, and none is shown. */
+ * g is a guess until it was often seen to call the function inwards (may_have_twin()), or where both were seen to.  Where the frame at
+ * this address changes often, that guess would be a coin's toss, and none is shown. */
 #include "unwinder/script-frames.h"
 
 enum {
@@ -244,7 +244,7 @@ static void expand(struct search *q, uint32_t node)
 }
 
 /* From the outermost function of the run inwards.  Where several sequences fit, the likely one is a guess; up to a frame that
- * changes between functions with frames as large. */
+ * often changes between functions with frames as large. */
 static void collect(const struct search *q, struct script_callers *ret)
 {
 	const struct script_node *goal = &q->nodes[q->goal];
@@ -257,6 +257,7 @@ static void collect(const struct search *q, struct script_callers *ret)
 		const struct script_node *node = &q->nodes[i];
 		const struct script_callee *c = callee_of(q->s, node->id);
 		uint64_t inner = q->nodes[node->parent].id;
+		bool doubtful = may_have_twin(q->s, inner, node->id, outer);
 
 		if (ret->n == SCRIPT_PATH) {
 			ret->n = 0;
@@ -264,15 +265,15 @@ static void collect(const struct search *q, struct script_callers *ret)
 		}
 		/* Where sequences meet, and outwards of it, there is one alone. */
 		many |= node->loops;
-		if (many && script_flips(q->s, node->top) &&
-		    script_call_has_twin(q->s, inner, node->id, outer))
+		if (script_flips(q->s, node->top) &&
+		    (doubtful || (many && script_call_has_twin(q->s, inner, node->id, outer))))
 			break;
 		seen = (uint32_t)min_u64(seen, c->seen);
 		ret->path[ret->n++] = (struct script_caller_frame){
 			.id = node->id,
 			.top = node->top,
 			.hidden = node->hidden,
-			.proved = !many && !may_have_twin(q->s, inner, node->id, outer),
+			.proved = !many && !doubtful,
 		};
 		many |= node->many;
 		outer = node->id;

@@ -51,7 +51,7 @@ static void expect_path(const struct calls *c, const uint64_t *ids, size_t n)
 #define EXPECT_PATH(c, ...) \
 	expect_path(c, (const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}) / 8)
 
-enum { F = 0x100, G = 0x200, H = 0x300, MAIN = 0x400, GENERATOR = 0x500 };
+enum { F = 0x100, G = 0x200, H = 0x300, MAIN = 0x400, GENERATOR = 0x500, FEW = 0x600 };
 
 /* f is called by g and by h, and these by C code, or by main: the room shows which. */
 static void test_room(void **state)
@@ -148,13 +148,31 @@ static void called_by(struct calls *c, uint64_t callee, uint32_t size, struct sc
 	}
 }
 
+/* The frame at @top is g's and h's in turn. */
+static void flip(struct calls *c, uint64_t top)
+{
+	const struct native e = {.engine.settings.clock = CLOCK_REALTIME};
+
+	for (uint64_t i = 0; i < 4; i++) {
+		c->s->read_at += NSEC_PER_SEC;
+		script_note(c->s, &e, top, i & 1 ? G : H, 0);
+	}
+}
+
+#define EXPECT_MAIN_ALONE(c)                                   \
+	do {                                                   \
+		assert_false((c)->found.whole);                \
+		assert_int_equal((c)->found.n, 1);             \
+		assert_int_equal((c)->found.path[0].id, MAIN); \
+		assert_true((c)->found.path[0].proved);        \
+	} while (0)
+
 /* main calls g and h, which have frames as large: what calls f is a guess where g was seldom seen to, and from then on where h was,
  * too; none where the frame at that address is g's and h's in turn.  main, where both meet, is proved. */
 static void test_twins(void **state)
 {
 	const struct script_caller g = {.id = G, .size = 80}, h = {.id = H, .size = 80};
 	const struct script_caller outer = {.id = MAIN, .size = 112};
-	const struct native e = {.engine.settings.clock = CLOCK_REALTIME};
 	struct calls c;
 
 	(void)state;
@@ -178,15 +196,16 @@ static void test_twins(void **state)
 	assert_true(c.found.whole);
 	assert_true(c.found.path[0].proved);
 	assert_false(c.found.path[1].proved);
-	for (uint64_t i = 0; i < 4; i++) {
-		c.s->read_at += NSEC_PER_SEC;
-		script_note(c.s, &e, END + 112, i & 1 ? G : H, 0);
-	}
+	flip(&c, END + 112);
 	assert_true(search(&c, F, 192));
-	assert_false(c.found.whole);
-	assert_int_equal(c.found.n, 1);
-	assert_int_equal(c.found.path[0].id, MAIN);
-	assert_true(c.found.path[0].proved);
+	EXPECT_MAIN_ALONE(&c);
+	/* The same where h was not seen to call it, and g was seldom. */
+	called_by(&c, FEW, 64, g, 3);
+	assert_true(search(&c, FEW, 192));
+	EXPECT_MAIN_ALONE(&c);
+	called_by(&c, FEW, 64, g, 8);
+	assert_true(search(&c, FEW, 192));
+	EXPECT_PATH(&c, MAIN, G);
 	free(c.s);
 }
 
