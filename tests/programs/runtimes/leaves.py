@@ -1,4 +1,4 @@
-"""leaves.py SECONDS - C functions that are each called by one Python function, from several callers; leaves.py --check [LANGUAGE] reads
+"""leaves.py SECONDS [TIMES] - C functions that are each called by one Python function, from several callers; leaves.py --check [LANGUAGE] reads
 folded stacks of leaves.py, leaves.php, leaves.rb or leaves.js and prints the shares that are right: of the innermost function of the language, of
 the outermost ones, of calls between them, of calls without other code between; of JavaScript the share of samples that have a name for the innermost one, too."""
 import binascii
@@ -53,9 +53,15 @@ def right(pair):
 def main():
     end = time.monotonic() + float(sys.argv[1])
     pair = Pair()
+    times = []
     while time.monotonic() < end:
+        times.append(time.clock_gettime_ns(time.CLOCK_BOOTTIME))
         left(pair)
+        times.append(time.clock_gettime_ns(time.CLOCK_BOOTTIME))
         right(pair)
+    if len(sys.argv) > 2:
+        with open(sys.argv[2], "w", encoding="ascii") as file:
+            print(*times, file=file)
 
 
 # ---- the check: what the source above states ----
