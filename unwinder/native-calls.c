@@ -51,6 +51,22 @@ static bool is_known(const struct native_script *s, const struct script_callee *
 	return c->serial == s->serial && c->id == id;
 }
 
+static const struct script_function *function_of(struct native_script *s, uint64_t id)
+{
+	uint64_t address = id & ~UW_PYTHON_SIGN;
+	const struct script_function *f = script_function_slot(s, address);
+
+	return f->serial == s->serial && f->address == address ? f : NULL;
+}
+
+/* Do both have one name, as two lambdas of a function do?  Then either is right. */
+static bool are_alike(struct native_script *s, uint64_t a, uint64_t b)
+{
+	const struct script_function *f = function_of(s, a), *g = function_of(s, b);
+
+	return f && g && f->filename == g->filename && f->qualname == g->qualname;
+}
+
 /* Notes which other functions with a frame as large as that of @c its caller @new has called. */
 static void find_twins(struct native_script *s, const struct script_callee *c,
 		       struct script_caller *new)
@@ -63,7 +79,7 @@ static void find_twins(struct native_script *s, const struct script_callee *c,
 		if (other == c || other->serial != s->serial || other->size != c->size)
 			continue;
 		for (uint32_t k = 0; k < other->n; k++)
-			if (other->callers[k].id == new->id)
+			if (other->callers[k].id == new->id && !are_alike(s, c->id, other->id))
 				other->callers[k].twin = new->twin = true;
 	}
 }
@@ -86,7 +102,7 @@ bool script_call_has_twin(struct native_script *s, uint64_t inner, uint64_t id, 
 
 	for (uint32_t i = 0; edge && i < c->n; i++)
 		if (&c->callers[i] != edge && c->callers[i].size == edge->size &&
-		    edge_of(s, c->callers[i].id, outer))
+		    edge_of(s, c->callers[i].id, outer) && !are_alike(s, c->callers[i].id, id))
 			return true;
 	return false;
 }
