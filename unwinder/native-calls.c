@@ -14,7 +14,7 @@
  *
  * A call that was never seen may fill the room as well: where the caller of g has called another function with a frame as large as g's,
  * g is a guess until it was often seen to call the function inwards (may_have_twin()), or where both were seen to.  Where the frame at
- * this address changes often, that guess would be a coin's toss, and none is shown. */
+ * this address changes often, and the function inwards has several callers, that guess would be a coin's toss, and none is shown. */
 #include "unwinder/script-frames.h"
 
 enum {
@@ -282,7 +282,8 @@ static void collect(const struct search *q, struct script_callers *ret)
 		/* Where sequences meet, and outwards of it, there is one alone. */
 		many |= node->loops;
 		if (script_flips(q->s, node->top) &&
-		    (doubtful || (many && script_call_has_twin(q->s, inner, node->id, outer))))
+		    ((doubtful && callee_of(q->s, inner)->n > 1) ||
+		     (many && script_call_has_twin(q->s, inner, node->id, outer))))
 			break;
 		seen = (uint32_t)min_u64(seen, c->seen);
 		ret->path[ret->n++] = (struct script_caller_frame){

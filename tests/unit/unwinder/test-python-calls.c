@@ -199,8 +199,12 @@ static void test_twins(void **state)
 	flip(&c, END + 112);
 	assert_true(search(&c, F, 192));
 	EXPECT_MAIN_ALONE(&c);
-	/* The same where h was not seen to call it, and g was seldom. */
+	/* Where h was not seen to call it, and g was seldom: a guess, as long as it has no other caller. */
 	called_by(&c, FEW, 64, g, 3);
+	assert_true(search(&c, FEW, 192));
+	EXPECT_PATH(&c, MAIN, G);
+	assert_false(c.found.path[1].proved);
+	called_by(&c, FEW, 64, (struct script_caller){.id = F, .size = 40}, 3);
 	assert_true(search(&c, FEW, 192));
 	EXPECT_MAIN_ALONE(&c);
 	called_by(&c, FEW, 64, g, 8);
