@@ -159,6 +159,12 @@ static void flip(struct calls *c, uint64_t top)
 	}
 }
 
+static void name(struct calls *c, uint64_t id)
+{
+	*script_function_slot(c->s, id) = (struct script_function){
+		.address = id, .serial = c->s->serial, .filename = 8, .qualname = 16};
+}
+
 #define EXPECT_MAIN_ALONE(c)                                   \
 	do {                                                   \
 		assert_false((c)->found.whole);                \
@@ -210,6 +216,13 @@ static void test_twins(void **state)
 	called_by(&c, FEW, 64, g, 8);
 	assert_true(search(&c, FEW, 192));
 	EXPECT_PATH(&c, MAIN, G);
+	/* Both have one name. */
+	name(&c, G);
+	name(&c, H);
+	assert_true(search(&c, F, 192));
+	assert_true(c.found.whole);
+	assert_int_equal(c.found.n, 2);
+	assert_false(c.found.path[1].proved);
 	free(c.s);
 }
 
