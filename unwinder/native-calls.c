@@ -138,7 +138,8 @@ void script_call_note(struct native_script *s, uint64_t callee, uint32_t size,
 	}
 	if (s->sampled > c->callers[i].counted) {
 		c->callers[i].counted = s->read_at;
-		c->callers[i].seen++;
+		if (++c->callers[i].seen == SEEN_OFTEN)
+			s->n_calls++;
 	}
 	if (s->sampled <= c->counted)
 		return; /* nothing has run since */
@@ -330,7 +331,7 @@ static bool search(struct native_script *s, const struct script_room *room,
 	}
 	if (q.n_goals == 1)
 		collect(&q, ret);
-	return q.n_goals == 1;
+	return ret->whole;
 }
 
 bool script_call_search(struct native_script *s, const struct script_room *room,

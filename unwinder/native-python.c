@@ -710,7 +710,7 @@ static bool search_between(struct python_walk *pw, struct script_room *room,
 	for (uint32_t i = 0; i < SEARCHES && outer->n; i++, outer->n--) {
 		room->outer = outer->path[outer->n - 1].id;
 		room->end = outer->path[outer->n - 1].end;
-		if (script_call_search(pw->s, room, ret) && ret->whole)
+		if (script_call_search(pw->s, room, ret))
 			return true;
 	}
 	return false;
@@ -746,7 +746,7 @@ static bool search_run(struct python_walk *pw, uint32_t k, const struct script_f
 	room->id = id_of(function);
 	room->top = function->size ? s->starts[k].frame : 0;
 	room->root = last && pw->w->res->outcome == UW_WHOLE;
-	if (end && script_call_search(s, room, found) && found->whole && (!last || is_sure(found)))
+	if (end && script_call_search(s, room, found) && (!last || is_sure(found)))
 		return true;
 	found->n = 0;
 	listed = listed_callers(pw, k, last ? 0 : end, held, &n_held);
@@ -756,7 +756,7 @@ static bool search_run(struct python_walk *pw, uint32_t k, const struct script_f
 		return true;
 	room->outer = SCRIPT_RUN_ENDS;
 	room->end = end;
-	if (last && (end || !room->root) && script_call_search(s, room, found) && found->whole)
+	if (last && (end || !room->root) && script_call_search(s, room, found))
 		return true;
 	found->n = 0;
 	held->n = listed ? n : n_held;
@@ -787,8 +787,7 @@ static void search_callers(struct python_walk *pw, uint32_t k, uint64_t end)
 					    .end = end,
 					    .outer = SCRIPT_RUN_ENDS};
 
-		if (again.top && end && script_call_search(s, &again, &late) && late.anchored &&
-		    late.whole) {
+		if (again.top && end && script_call_search(s, &again, &late) && late.anchored) {
 			start->code = start->other;
 			start->known = start->whole = true;
 			start->proved = false;

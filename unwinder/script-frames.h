@@ -168,7 +168,7 @@ struct native_script {
 	struct script_function functions[SCRIPT_FUNCTIONS];
 	struct script_past pasts[SCRIPT_PASTS];
 	struct script_callee callees[SCRIPT_CALLEES];
-	uint32_t n_calls;		/* pairs of functions that were noted */
+	uint32_t n_calls; /* pairs of functions that were noted, and those that were often */
 	uint64_t lately[SCRIPT_LATELY]; /* which function had its frame where */
 	uint64_t vain[SCRIPT_VAIN];	/* searches without a result, by what was noted then */
 	struct script_node nodes[SCRIPT_NODES];
