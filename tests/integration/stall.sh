@@ -12,7 +12,8 @@ need_perf
 need_root
 [ -c /dev/fuse ] || { echo "no /dev/fuse here"; exit 77; }
 
-# A program with section headers, symbols and debug sections behind a megabyte that is not read to run it.
+# A program with section headers and symbols behind a megabyte that is not read to run it.  Other recorders of the machine read
+# it, too, before its server is silent: those parts are never answered (silent-fs.c).
 head -c 1200000 /dev/zero >"$TMP/pad"
 objcopy --add-section .pad="$TMP/pad" "$PROGRAMS/recursion-static" "$TMP/padded" 2>/dev/null
 chmod 755 "$TMP/padded"

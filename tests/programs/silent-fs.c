@@ -2,7 +2,8 @@
  *
  * Mounts itself (FUSE, by the kernel's protocol alone: linux/fuse.h) on DIR with the one file "file",
  * with FILE's bytes, and answers everything until SIGUSR1.  From then on requests of the named
- * operations (open, getattr, read, flush, statfs, lookup) never get an answer.  Needs root.
+ * operations (open, getattr, read, flush, statfs, lookup) never get an answer; a read from UNREAD on never does, else the
+ * kernel would have pages that another reader got before.  Needs root.
  * It prints "mounted" when it is. */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +19,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { ROOT = 1, THE_FILE = 2, READ_MAX = 128 << 10 };
+enum { ROOT = 1, THE_FILE = 2, READ_MAX = 128 << 10, UNREAD = 3 << 19 };
 static volatile sig_atomic_t silent;
 static int fuse_fd, file_fd;
 static uint64_t size;
@@ -126,6 +127,14 @@ static void mute(const char *name)
 			muted[ops[i].op] = true;
 }
 
+static bool is_muted(const struct fuse_in_header *in)
+{
+	const struct fuse_read_in *read_in = (const void *)(in + 1);
+
+	return in->opcode < 64 && muted[in->opcode] &&
+	       (silent || (in->opcode == FUSE_READ && read_in->offset >= UNREAD));
+}
+
 int main(int argc, char **argv)
 {
 	static char request[READ_MAX + 4096];
@@ -157,7 +166,7 @@ int main(int argc, char **argv)
 	       errno == ENOENT) {
 		if (n < (ssize_t)sizeof(*in))
 			continue;
-		if (silent && in->opcode < 64 && muted[in->opcode])
+		if (is_muted(in))
 			continue;
 		answer(in, request + sizeof(*in));
 	}
