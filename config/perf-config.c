@@ -203,8 +203,7 @@ static int set_limits(struct perf_config_job *job)
 		return refuse_field(job, -EINVAL, "ring_buffer_pages", "%u is not a power of two",
 				    m->ring_buffer_pages);
 	o->ring_bytes = m->ring_buffer_pages * (uint64_t)sysconf(_SC_PAGESIZE);
-	o->read_ms =
-		m->ring_buffer_read_period_ms ? m->ring_buffer_read_period_ms : PERF_CONFIG_READ_MS;
+	o->read_ms = m->ring_buffer_read_period_ms;
 	o->maps_wait_ms = m->remote_descriptor_timeout_ms ? m->remote_descriptor_timeout_ms
 							  : PERF_CONFIG_MAPS_WAIT_MS;
 	o->clear_ms = m->unwind_state_clear_period_ms ? m->unwind_state_clear_period_ms

@@ -3,7 +3,8 @@
  *
  * Every field of PerfEventConfig is honoured or refused by name.  An absent field takes the
  * reference's default, except for the rings: without ring_buffer_pages their size follows the rate, and
- * the read period is an upper bound. */
+ * without ring_buffer_read_period_ms they are read as those of any session (session-pace.c: each 100 or 500 ms, and at
+ * once for a flush).  The read period is an upper bound. */
 #pragma once
 
 #include "proc/filter.h"
@@ -24,7 +25,6 @@ struct perf_config_env {
 
 enum {
 	PERF_CONFIG_HZ = 10,
-	PERF_CONFIG_READ_MS = 100,
 	PERF_CONFIG_MAPS_WAIT_MS = 100,
 	PERF_CONFIG_CLEAR_MS = 5 * 60 * 1000,
 };

@@ -161,7 +161,9 @@ void session_budget_make_up(struct session *s)
 	missing = (int64_t)(b->clock - reader_sampled(s->reader));
 	if (b->lowered)
 		reader_owe(s->reader, missing - b->missing);
-	b->missing = missing;
+	/* At first many samples of a machine are lost. */
+	if (b->lowered || !s->options.machine)
+		b->missing = missing;
 }
 
 /* The kernel's records of processes that start, and of what they map, are read for the samples that may come: fewer samples do not

@@ -350,9 +350,12 @@ void session_script_answer(struct session *s, const struct load_answer *a)
 		if (python_stacks_run(session_python(s)))
 			return;
 	}
-	/* The sooner frames are read after their sample, the fewer are those of other calls.  A service chose its pace. */
-	if (s->options.producer)
+	/* The sooner frames are read after their sample, the fewer are those of other calls.  The pace of a service is
+	 * left to it. */
+	if (s->options.producer) {
+		s->never_calm = true;
 		return;
+	}
 	s->early_ticks = UINT32_MAX;
 	(void)loop_timer_set(&s->tick, session_read_ns(s), session_read_ns(s));
 }

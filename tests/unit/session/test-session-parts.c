@@ -196,6 +196,7 @@ static void test_sleep(void **state)
 static void test_calm(void **state)
 {
 	enum { TICK = SESSION_TICK_MS * NSEC_PER_MSEC };
+	struct load_answer script = {.request.kind = LOAD_UNWIND};
 	struct session_options usual;
 	struct fixture f;
 	struct session *s;
@@ -237,6 +238,15 @@ static void test_calm(void **state)
 	assert_false(session_is_calm(s, now));
 	s->options = usual;
 	assert_true(session_is_calm(s, now));
+	/* Frames of a script are read after their samples: for a service, too. */
+	assert_int_equal(
+		uw_modules_add(s->modules, UW_MODULE_JIT, UW_PHP_PATH, &script.request.module), 0);
+	s->options.producer = true;
+	assert_true(session_is_calm(s, now));
+	session_script_answer(s, &script);
+	assert_false(session_is_calm(s, now));
+	(void)uw_module_unref(script.request.module);
+	s->never_calm = false;
 	/* A record of a process: for a while each tick reads. */
 	assert_int_equal(kill(f.child, SIGCONT), 0);
 	assert_int_equal(kill(f.child, SIGKILL), 0);
