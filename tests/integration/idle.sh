@@ -72,7 +72,7 @@ recorder=$!
 record_in_background lowered -v -F 3000 --max-cpu 0.05% -p $target
 lowered=$!
 wait_for used $target $(($(cpu_ms $target) + 2000))
-check budget-lowers-rate wait_for grep -q "^perfwind: 187 samples a second on each CPU" "$TMP/lowered.err"
+check budget-lowers-rate wait_for grep -qE "^perfwind: (187|46|11) samples a second on each CPU" "$TMP/lowered.err"
 kill -INT $recorder $lowered
 wait $recorder $lowered
 check lowered-keeps-weight json lowered '0.97 <= v["cpu_accounted"] <= 1.03'
