@@ -121,7 +121,7 @@ static void test_limits(void **state)
 
 	(void)state;
 	assert_int_equal(defaults->options.ring_bytes, 0); /* as the rate wants */
-	assert_int_equal(defaults->options.read_ms, 0); /* the session's choice */
+	assert_int_equal(defaults->options.read_ms, 0);	   /* the session's choice */
 	assert_int_equal(defaults->options.maps_wait_ms, 100);
 	assert_int_equal(defaults->options.clear_ms, 300000);
 	assert_int_equal(defaults->options.memory_kb, 0);
