@@ -191,13 +191,19 @@ static bool reader_has_clock(const struct reader *r, uint32_t clock)
 static uint64_t reader_trace_time(const struct reader *r, uint32_t clock, uint64_t time)
 {
 	const struct clock_pairs *pairs;
-	size_t low;
+	size_t low = 0, high;
 
 	if (clock == CLOCK_ID_BOOTTIME || !reader_has_clock(r, clock))
 		return time;
 	pairs = &r->clocks[clock];
-	low = bisect(i, pairs->n, pairs->pairs[i].at <= time);
-	low -= low > 0; /* the last at or before it, or the first */
+	for (high = pairs->n; high - low > 1;) { /* pairs[low].at <= time, or low is the first */
+		size_t middle = low + (high - low) / 2;
+
+		if (pairs->pairs[middle].at <= time)
+			low = middle;
+		else
+			high = middle;
+	}
 	return pairs->pairs[low].trace + (time - pairs->pairs[low].at);
 }
 
@@ -469,7 +475,9 @@ static int compare_samples(const void *a, const void *b, void *samples)
 	uint64_t x = ((struct profile_sample *)samples)[i].time,
 		 y = ((struct profile_sample *)samples)[k].time;
 
-	return ascend(x, y) ?: ascend(i, k); /* as they came */
+	if (x != y)
+		return x < y ? -1 : 1;
+	return i < k ? -1 : i > k; /* as they came */
 }
 
 /* ---- weights ---- */

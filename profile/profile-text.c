@@ -150,13 +150,15 @@ size_t text_fit_clean(struct buffer *b, const char *text, size_t columns)
 			columns ? columns : SIZE_MAX / 4);
 }
 
-static bool is_unsafe_in_page(uint32_t c)
+static inline bool is_unsafe_in_page(uint32_t c)
 {
 	return c == '<' || c == '>' || c == '&' || c == '\'' || (c >= 0x80 && c < 0xa0) ||
 	       c == 0x2028 || c == 0x2029;
 }
 
-static void append_json(struct buffer *b, const char *text, size_t len, bool page)
+/* Inline: @page is known to each caller. */
+static inline __attribute__((always_inline)) void append_json(struct buffer *b, const char *text,
+							      size_t len, bool page)
 {
 	const char *end = text + len;
 

@@ -203,26 +203,38 @@ struct order {
 	enum report_sort sort;
 };
 
+/* A step for each key: a sum of comparisons costs a quarter more. */
+#define COMPARE(a, b)   \
+	if ((a) != (b)) \
+	return (a) < (b) ? 1 : -1
+
 static int compare_rows(const void *a, const void *b, void *arg)
 {
 	const struct order *order = arg;
 	const struct row *x = a, *y = b;
 	char one[32], two[32];
-	int r = 0;
 
-	if (order->sort == REPORT_SORT_NAME)
-		r = strcmp(row_name(order->fold, order->by, x, one),
-			   row_name(order->fold, order->by, y, two));
-	else if (order->sort == REPORT_SORT_TOTAL)
-		r = ascend(y->weight, x->weight) ?: ascend(y->count, x->count);
-	else if (order->sort == REPORT_SORT_SAMPLES)
-		r = ascend(y->self_count, x->self_count) ?: ascend(y->count, x->count);
-	return r ?:
-	       ascend(y->self_weight, x->self_weight) ?:
-	       ascend(y->self_count, x->self_count) ?:
-	       ascend(y->weight, x->weight) ?:
-	       ascend(y->count, x->count) ?:
-	       ascend(x->id, y->id);
+	if (order->sort == REPORT_SORT_NAME) {
+		int r = strcmp(row_name(order->fold, order->by, x, one),
+			       row_name(order->fold, order->by, y, two));
+
+		if (r)
+			return r;
+	}
+	if (order->sort == REPORT_SORT_TOTAL) {
+		COMPARE(x->weight, y->weight);
+		COMPARE(x->count, y->count);
+	}
+	if (order->sort == REPORT_SORT_SAMPLES) {
+		COMPARE(x->self_count, y->self_count);
+		COMPARE(x->count, y->count);
+	}
+	COMPARE(x->self_weight, y->self_weight);
+	COMPARE(x->self_count, y->self_count);
+	COMPARE(x->weight, y->weight);
+	COMPARE(x->count, y->count);
+	COMPARE(y->id, x->id);
+	return 0;
 }
 
 void rows_leave_out(struct rows *rows, uint64_t least)
