@@ -436,6 +436,9 @@ static bool work_once(struct session *s)
 	}
 	if (process_table_interpreters(s->processes))
 		session_want_program(s, AT_SAMPLE_PYTHON);
+	/* The first outcome waits for the modules of its process. */
+	if (s->account.met_deep)
+		session_want_program(s, AT_SAMPLE_DEEP);
 	if (send_flushes(s, !more) < 0)
 		fail_session(s, -ENOMEM, "a flush");
 	r = session_take_outcomes(s, &outcomes);

@@ -17,8 +17,9 @@ struct account {
 	uint64_t whole, unchecked, cut,
 		failed[UW_REASON_COUNT]; /* unchecked: as in uw_result, not whole */
 	uint64_t deep;			 /* samples with a longer copy (perf/at-sample.h) */
-	uint64_t too_deep;		 /* cut at UW_MAX_FRAMES */
-	uint64_t by_fp;			 /* whole stacks: as in uw_result */
+	bool met_deep;	    /* one was beyond the largest copies (copied_entry_is_deep()) */
+	uint64_t too_deep;  /* cut at UW_MAX_FRAMES */
+	uint64_t by_fp;	    /* whole stacks: as in uw_result */
 	uint64_t completed; /* whole stacks, completed from earlier stacks of the same thread */
 	uint64_t lacks_functions; /* stacks: as in uw_result */
 	uint64_t freed_functions; /* of interpreters: without a name, as it was read too late */

@@ -1,6 +1,7 @@
 /* copied-entry.c - see copied-entry.h. */
 #include "session/pipeline/copied-entry.h"
 #include "proc/process.h"
+#include "session/pipeline/adapt.h"
 #include "symbols/image.h"
 
 static void attach_stack(struct deep *deep, const struct record_sample *s, struct entry *e)
@@ -42,6 +43,15 @@ void copied_entry_attach(struct deep *deep, struct python_stacks *stacks,
 {
 	attach_stack(deep, sample, e);
 	attach_frames(stacks, e);
+}
+
+bool copied_entry_is_deep(const struct record_sample *s, const struct entry *e)
+{
+	/* The first stacks of all programs are near each other: at the top, within 16 GiB (the kernel's STACK_RND_MASK). */
+	const uint64_t near = 1ull << 36, here = (uintptr_t)__builtin_frame_address(0);
+
+	return e->info.full_copy > ADAPT_MAX / 2 && s->pid == s->tid &&
+	       uw_host_sp(s->regs) - here + near < 2 * near;
 }
 
 void copied_entry_put(struct deep *deep, struct python_stacks *stacks, struct entry *e)

@@ -10,6 +10,9 @@
  * its process has an interpreter and they were copied. */
 void copied_entry_attach(struct deep *deep, struct python_stacks *stacks,
 			 const struct record_sample *sample, struct entry *e);
+/* Is its stack beyond the largest copies, by its size alone?  True only for a main thread on its own stack: behind the stacks
+ * of other threads, and of goroutines, is other memory, so their copies are full. */
+bool copied_entry_is_deep(const struct record_sample *sample, const struct entry *e);
 /* The entry's bytes were copied, or its sample was unwound: gives the records back. */
 void copied_entry_put(struct deep *deep, struct python_stacks *stacks, struct entry *e);
 /* From now on the samples of @process have the stack of GHC's code (unwinder/native-stg.c). */

@@ -677,6 +677,7 @@ static int send_sample(struct reader *rd, struct entry *e, const struct record_i
 	if (ring) {
 		copied_entry_attach(rd->c.deep, rd->c.python, s, e);
 		rd->c.account->deep += e->deep;
+		rd->c.account->met_deep |= copied_entry_is_deep(s, e);
 	}
 	rd->scope.enqueued_bytes += e->info.stack_len;
 	r = attach_space(rd, e, process);

@@ -1,5 +1,6 @@
 /* test-entry.c - entry.h: parts of a chain, and the outcome of a sample. */
 #include "perf/record.h"
+#include "session/pipeline/copied-entry.h"
 #include "session/pipeline/entry.h"
 #include "tests/unit/cmocka.h"
 
@@ -202,13 +203,34 @@ static void test_shorten(void **state)
 	assert_int_equal(entry_stack_len(&e), 1024);
 }
 
+/* A full copy is no sign of a deep stack where other memory lies behind it. */
+static void test_is_deep(void **state)
+{
+	uint64_t regs[64] = {0}, here = (uintptr_t)__builtin_frame_address(0);
+	uint64_t *sp = &regs[UW_ARCH_HOST == UW_ARCH_AARCH64 ? (int)UW_ARM64_SP : (int)UW_X86_SP];
+	struct record_sample s = {.pid = 5, .tid = 5, .regs = regs};
+	struct entry e = {.info.full_copy = 65528};
+
+	(void)state;
+	*sp = here - (1 << 20);
+	assert_true(copied_entry_is_deep(&s, &e));
+	e.info.full_copy = 8192; /* it can grow */
+	assert_false(copied_entry_is_deep(&s, &e));
+	e.info.full_copy = 65528;
+	*sp = 0xc000010000; /* a goroutine's */
+	assert_false(copied_entry_is_deep(&s, &e));
+	*sp = here;
+	s.tid = 6;
+	assert_false(copied_entry_is_deep(&s, &e));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_chain_part), cmocka_unit_test(test_snapshot),
 		cmocka_unit_test(test_of_sample),  cmocka_unit_test(test_user_copy),
 		cmocka_unit_test(test_outcome),	   cmocka_unit_test(test_long_chain),
-		cmocka_unit_test(test_shorten),
+		cmocka_unit_test(test_shorten),	   cmocka_unit_test(test_is_deep),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
