@@ -16,7 +16,8 @@ struct at_sample_settings {
 struct at_sample_record {
 	__u64 time, sp; /* time: CLOCK_MONOTONIC; sp: of the thread's user side */
 	__u32 tid;
-	__u32 len; /* bytes behind that are valid */
+	__u32 len;     /* bytes behind that are valid */
+	__u64 goes_on; /* a stack may be longer than them */
 };
 
 /* ---- stacks ---- */
@@ -35,6 +36,7 @@ enum {
 
 struct deep_table {
 	__u64 threads[DEEP_THREADS]; /* tid << 32 | class, at tid % DEEP_THREADS */
+	__u64 most_ns;		     /* a copy ends with the piece that takes longer */
 	__u32 room;		     /* bytes of the smallest copy of the kernel */
 	__u32 first;		     /* class of a thread without an entry */
 	__u64 lost;		     /* stacks without room in the ring */

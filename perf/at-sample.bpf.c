@@ -100,23 +100,28 @@ static __always_inline bool look(struct bpf_perf_event_data *ctx, struct thread 
 enum { PIECE = 64 << 10 };
 
 /* Reads pieces of the stack at @from into @data, and of the last one halves down to a page: bpf_probe_read_user() gives a
- * range as a whole or not at all.  Straight code: the verifier follows each turn of a loop and compares it with all earlier
- * ones. */
-static __always_inline void read_pieces(struct at_sample_record *r, u8 *data, u64 from,
-					const u32 bytes)
+ * range as a whole or not at all.  When the time is over and there is more than the kernel's copy has, no further piece begins.
+ * Straight code: the verifier follows each turn of a loop and compares it with all earlier ones. */
+static __always_inline void read_pieces(const struct deep_table *table, struct at_sample_record *r,
+					u64 from, const u32 bytes)
 {
 	volatile u32 *len = &r->len;
+	u8 *data = (u8 *)(r + 1);
 	u32 at;
 
+	r->goes_on = 1;
 #pragma clang loop unroll(full)
 	for (at = 0; at < bytes; at += PIECE) {
 		*len = at;
+		if (at >= table->room + DEEP_PAGE && bpf_ktime_get_ns() - r->time >= table->most_ns)
+			return;
 		if (bpf_probe_read_user(data + at, PIECE, (const void *)(from + at)))
 			goto less;
 	}
 	*len = bytes;
 	return;
 less:
+	r->goes_on = 0;
 	/* Through memory: a number within bounds, so the verifier sees the rest once. */
 	at = *len;
 	if (at > bytes - PIECE)
@@ -131,7 +136,7 @@ less:
 /* Wakes main where the ring fills up, or the class is too small. */
 static __always_inline u64 wake_up(u32 len, u32 bytes)
 {
-	if (len >= bytes ||
+	if ((len >= bytes && bytes < DEEP_KIB_7 << 10) ||
 	    bpf_ringbuf_query(&deep_ring, BPF_RB_AVAIL_DATA) >= settings.deep_ring_bytes / 4)
 		return BPF_RB_FORCE_WAKEUP;
 	return BPF_RB_NO_WAKEUP;
@@ -150,7 +155,7 @@ static __always_inline void copy_stack(struct deep_table *table, const struct th
 	r->sp = t->sp;
 	r->tid = t->tid;
 	/* They begin at a page, so no page of the stack's end is lost by a piece that crosses it. */
-	read_pieces(r, (u8 *)(r + 1), t->sp & -(u64)DEEP_PAGE, bytes);
+	read_pieces(table, r, t->sp & -(u64)DEEP_PAGE, bytes);
 	/* The stack ends within the kernel's copy, and another mapping lies behind it.  A thread that main knows nothing of is
 	 * one without deep stacks then: main learns from copies that are full. */
 	if (*(volatile u32 *)&r->len <= (t->sp & (DEEP_PAGE - 1)) + table->room) {

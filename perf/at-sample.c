@@ -192,12 +192,13 @@ struct deep {
 	struct deep_table *table;    /* in it */
 	struct deep_table own_table; /* before it */
 	uint8_t first;		     /* class of a thread that was not seen yet */
+	uint8_t most;		     /* the largest class that there is time for at a sample */
 	struct deep_thread threads[DEEP_THREADS];
 	uint64_t copied;
 };
 
-/* The ends of the copy are the same: it is the sample's.  @room: bytes that its class allows. */
-static bool is_of(const struct at_sample_record *head, size_t room, const struct deep_sample *s,
+/* The ends of the copy are the same: it is the sample's. */
+static bool is_of(const struct at_sample_record *head, const struct deep_sample *s,
 		  struct deep_stack *ret)
 {
 	enum { COMPARED = 256 };
@@ -213,7 +214,7 @@ static bool is_of(const struct at_sample_record *head, size_t room, const struct
 	*ret = (struct deep_stack){
 		.stack = stack,
 		.len = head->len - before,
-		.full = head->len == room,
+		.full = head->goes_on,
 	};
 	return true;
 }
@@ -236,15 +237,23 @@ static void set_class(struct deep *d, struct deep_thread *t, uint8_t class)
 			 __ATOMIC_RELAXED);
 }
 
-/* Raises the class of a thread at once, before its stack is unwound. */
-static void outgrown(struct deep *d, uint32_t tid, uint32_t room)
+/* Raises the class of a thread at once, before its stack is unwound.  @room: bytes of its class; @len: copied.  Where time was
+ * short the class has no more room than was used. */
+static void outgrown(struct deep *d, uint32_t tid, uint32_t room, uint32_t len)
 {
 	struct deep_thread *t = &d->threads[tid % DEEP_THREADS];
+	uint8_t class = class_of(len + 1ull);
 
 	if (t->tid != tid)
 		*t = (struct deep_thread){.tid = tid};
-	if (room < DEEP_MAX && (!t->known || (t->class && deep_bytes[t->class] <= room)))
-		set_class(d, t, (uint8_t)(class_of(room) + 1));
+	if (len < room) {
+		d->most = class;
+		set_class(d, t, class);
+	} else if (room < DEEP_MAX) {
+		d->most = (uint8_t)max_u64(d->most, class);
+		if (!t->known || (t->class && deep_bytes[t->class] <= room))
+			set_class(d, t, class);
+	}
 }
 
 bool deep_find(struct deep *d, const struct deep_sample *s, struct deep_stack *ret)
@@ -255,12 +264,12 @@ bool deep_find(struct deep *d, const struct deep_sample *s, struct deep_stack *r
 	for (size_t i = 0; (head = records_find(&d->records, &key, &i)); i++) {
 		size_t room = d->records.waiting[i].len - sizeof(*head);
 
-		if (!is_of(head, room, s, ret))
+		if (!is_of(head, s, ret))
 			continue;
 		ret->position = records_take(&d->records, i);
 		d->copied++;
 		if (ret->full)
-			outgrown(d, s->tid, (uint32_t)room);
+			outgrown(d, s->tid, (uint32_t)room, head->len);
 		return true;
 	}
 	return false;
@@ -296,11 +305,20 @@ void deep_learn(struct deep *d, uint32_t tid, uint64_t used, uint32_t room, bool
 	/* a quarter more: the next stack may be deeper, and begins inside a page */
 	wanted = class_of(max_u64(used, room) * 5 / 4 + DEEP_PAGE);
 	if (!whole && now && wanted <= now && used >= deep_bytes[now] / 2)
-		wanted = (uint8_t)min_u64(now + 1u, ARRAY_SIZE(deep_bytes) - 1);
+		wanted = (uint8_t)(now + 1u);
+	wanted = (uint8_t)min_u64(wanted, d->most);
 	if (!t->known || wanted > now || ++t->calm >= DEEP_LOWER)
 		set_class(d, t, wanted);
 	else if (wanted == now)
 		t->calm = 0;
+}
+
+bool deep_copies(const struct deep *d, uint64_t used)
+{
+	/* A class that there was no time for was filled in part. */
+	size_t class = d->most + 1u == ARRAY_SIZE(deep_bytes) ? d->most : d->most - 1u;
+
+	return deep_fd(d) >= 0 && used <= deep_bytes[class];
 }
 
 void deep_set_room(struct deep *d, uint32_t bytes)
@@ -308,6 +326,13 @@ void deep_set_room(struct deep *d, uint32_t bytes)
 	d->first = class_of(4ull * bytes);
 	__atomic_store_n(&d->table->room, bytes, __ATOMIC_RELAXED);
 	__atomic_store_n(&d->table->first, d->first, __ATOMIC_RELAXED);
+}
+
+void deep_set_rate(struct deep *d, uint64_t hz)
+{
+	enum { SHARE = 4 };
+
+	__atomic_store_n(&d->table->most_ns, NSEC_PER_SEC / hz / SHARE, __ATOMIC_RELAXED);
 }
 
 void deep_count(const struct deep *d, struct deep_counts *ret_counts)
@@ -329,12 +354,14 @@ static int deep_new(struct deep **ret_deep)
 		return fail(-ENOMEM);
 	d->memory.fd = -1;
 	d->table = &d->own_table;
+	d->most = ARRAY_SIZE(deep_bytes) - 1;
 	r = records_init(&d->records);
 	if (r < 0) {
 		free(d);
 		return trace(r);
 	}
 	deep_set_room(d, 65528);
+	deep_set_rate(d, 1);
 	*ret_deep = d;
 	return 0;
 }
@@ -362,6 +389,7 @@ static int deep_begin(struct deep *d, int ring_fd, size_t ring_bytes, int table_
 	d->table = d->memory.at;
 	memcpy(d->table->threads, d->own_table.threads, sizeof(d->table->threads));
 	deep_set_room(d, d->own_table.room);
+	d->table->most_ns = d->own_table.most_ns;
 	return 0;
 }
 

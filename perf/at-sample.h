@@ -62,7 +62,7 @@ int at_sample_answer(struct at_sample *sample);
 /* ---- user stacks beyond the kernel's copy of 65,528 bytes, copied at the moment of the sample ----
  *
 *   sample of a thread ─► has it a class? ─► is its stack longer than the copy? ─► whole pages from the
- *     stack pointer up, as many as its class allows (64 KiB to 1 MiB) or the stack has, into a ring
+ *     stack pointer up, as many as its class allows (64 KiB to 1 MiB), there is time for, or the stack has, into a ring
  *   main: deep_find() joins the record with its sample; deep_learn() chooses the class of the thread
  *
  * A thread that was not seen yet may have four times a copy.  One that needs no more than its copies (a
@@ -75,6 +75,10 @@ enum { DEEP_MAX = 1 << 20 /* bytes of one stack */ };
 int deep_fd(const struct deep *deep);
 /* The smallest size of the kernel's copies: stacks that are no longer are left alone. */
 void deep_set_room(struct deep *deep, uint32_t bytes);
+/* At most @hz samples (> 0) a second and CPU: a copy may take a quarter of the time from one to the next, the share that the
+ * kernel leaves to sampling (perf_cpu_time_max_percent).  A copy that takes longer than a period costs samples: the kernel's timer
+ * skips periods without a count. */
+void deep_set_rate(struct deep *deep, uint64_t hz);
 
 /* A sample with a full copy. */
 struct deep_sample {
@@ -86,7 +90,7 @@ struct deep_sample {
 struct deep_stack {
 	const uint8_t *stack; /* from sp up */
 	uint32_t len;
-	bool full;	   /* the stack goes on beyond it */
+	bool full;	   /* the stack may go on beyond it */
 	uint64_t position; /* for deep_put() */
 };
 /* The longer copy of this sample; samples come in time order.  It must be put.  false: there is none. */
@@ -98,6 +102,9 @@ enum { DEEP_KEEP_MS = 50 };
 int deep_expire(struct deep *deep, uint64_t now);
 /* The stack of a sample with a full copy of @room bytes used @used bytes; not @whole: at least. */
 void deep_learn(struct deep *deep, uint32_t tid, uint64_t used, uint32_t room, bool whole);
+
+/* Does the program run, and copy a stack of @used bytes? */
+bool deep_copies(const struct deep *deep, uint64_t used);
 
 struct deep_counts {
 	uint64_t copied; /* stacks that were joined */

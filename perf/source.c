@@ -97,8 +97,7 @@ static uint64_t record_bytes(const struct perf_options *options)
 	return min_u64(bytes, 65528);
 }
 
-/* Samples a second on a busy CPU, at most. */
-static uint64_t sample_rate(const struct perf_options *options)
+uint64_t perf_sample_rate(const struct perf_options *options)
 {
 	uint64_t per_s = 1000; /* where the rate cannot be known: tracepoints, misses ... */
 
@@ -121,7 +120,7 @@ static uint64_t wanted_ring(const struct perf_options *options)
 	uint64_t bytes = options->ring_bytes;
 
 	if (bytes == 0)
-		bytes = record_bytes(options) * (sample_rate(options) / SLACK_PER_S + 1);
+		bytes = record_bytes(options) * (perf_sample_rate(options) / SLACK_PER_S + 1);
 	bytes = min_u64(
 		bytes,
 		1ull << 40); /* a number without sense is cut by the budget, not by overflow */
@@ -131,7 +130,7 @@ static uint64_t wanted_ring(const struct perf_options *options)
 static uint32_t watermark(const struct perf_options *options, uint64_t size)
 {
 	uint64_t bytes = max_u64(SOURCE_WAKE_RECORDS * record_bytes(options), WAKE_BYTES_MIN);
-	uint64_t regular = record_bytes(options) * sample_rate(options) * WAKE_MS / 1000;
+	uint64_t regular = record_bytes(options) * perf_sample_rate(options) * WAKE_MS / 1000;
 	/* the rest stays for the time until the reader runs */
 	uint64_t most = max_u64(size / 4, regular <= size / 2 ? regular : 0);
 
@@ -254,7 +253,7 @@ static void note_size(const struct perf_source *source, uint64_t wanted, bool ml
 	     options->leader.type == PERF_TYPE_SOFTWARE &&
 	     options->leader.config == PERF_COUNT_SW_DUMMY)) /* nothing is sampled */
 		return;
-	ms = records * 1000 / sample_rate(options);
+	ms = records * 1000 / perf_sample_rate(options);
 	text = gate_text(GATE_RINGS, (int64_t)(source->ring_bytes >> 10), (int64_t)(wanted >> 10));
 	if (mlock)
 		source_note(source, gate_brief(GATE_RINGS),

@@ -194,6 +194,8 @@ int perf_source_lost(const struct perf_source *source, size_t index, uint64_t *r
 int perf_source_read_group(const struct perf_source *source, size_t index, uint64_t *ret_counts,
 			   size_t *ret_n, uint32_t *ret_cpu);
 
+/* Samples a second on a busy CPU, at most; 1,000 where it cannot be known. */
+uint64_t perf_sample_rate(const struct perf_options *options);
 /* Another copy size on one CPU, without a hole: both events run for a moment, counts and losses are added up, and
  * perf_source_is_double() identifies doubles.
  * machine: at once, any size.  tasks, with options.sizes: options.stack_bytes, PERF_MIDDLE_BYTES or PERF_SMALL_BYTES, by

@@ -77,6 +77,8 @@ static int program_ready(struct loop_source *source, uint32_t events)
 	if (s->early_ticks > SESSION_EARLY_TICKS && session_python(s) &&
 	    python_stacks_run(session_python(s)))
 		s->early_ticks = SESSION_EARLY_TICKS;
+	if (s->eager_until)
+		s->eager_until = 1; /* over */
 	r = session_deep_join(s);
 	session_want_program(s, 0);
 	return r;
@@ -108,6 +110,7 @@ static void begin(struct session *s)
 		least = i ? (uint32_t)min_u64(least, bytes) : bytes;
 	}
 	deep_set_room(session_deep(s), least);
+	deep_set_rate(session_deep(s), perf_sample_rate(o));
 }
 
 /* ---- the size of the kernel's copies ---- */
@@ -201,7 +204,7 @@ static void change_sizes(struct session *s)
 
 /* ---- stacks that go on beyond them ---- */
 
-/* While stacks end beyond their copies, which no program copies, the rings are read as soon as a sample
+/* While stacks go on beyond their copies and the program's, the rings are read as soon as a sample
  * is there, and where that is not possible as soon as one may be there: the thread has moved less then. */
 enum { EAGER_READ_US = 250, EAGER_MS = 200 };
 
@@ -304,14 +307,23 @@ static void learn_stg(struct session *s, const struct outcome *o)
 	session_want_program(s, AT_SAMPLE_PYTHON);
 }
 
+/* Does the program copy a stack like that of the next sample? */
+static bool is_copied(const struct session *s, const struct outcome *o)
+{
+	bool ends = o->result != UW_CUT || o->reason == UW_TOO_DEEP;
+
+	return session_deep(s) &&
+	       deep_copies(session_deep(s),
+			   ends ? o->stack_used : o->info.stack_len + (uint64_t)DEEP_PAGE);
+}
+
 /* How much of its stack the thread of a sample needs. */
 static int learn(struct session *s, const struct outcome *o)
 {
 	bool beyond = o->stack_used > o->info.full_copy ||
 		      (o->result == UW_CUT && o->reason != UW_TOO_DEEP);
 
-	if (o->info.full_copy && beyond && o->info.stack_len == o->info.full_copy &&
-	    reads_soon(s, o->info.cpu))
+	if (o->info.full_copy && beyond && !is_copied(s, o) && reads_soon(s, o->info.cpu))
 		read_soon(s, o->info.cpu);
 	learn_stg(s, o);
 	/* The next one may need more than any copy holds. */

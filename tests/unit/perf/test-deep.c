@@ -35,6 +35,7 @@ static struct fixture *fixture_new(void)
 			 0);
 	f->d.records.clock = CLOCK_MONOTONIC;
 	f->d.table = &f->table;
+	f->d.most = ARRAY_SIZE(deep_bytes) - 1;
 	for (size_t i = 0; i < COPY; i++)
 		f->copy[i] = (uint8_t)(i * 7 + i / 256);
 	return f;
@@ -193,9 +194,33 @@ static void test_outgrown(void **state)
 	struct deep_stack stack;
 
 	(void)state;
-	(void)put(f, TIME, TID, (128 << 10) / DEEP_PAGE);
+	put(f, TIME, TID, (128 << 10) / DEEP_PAGE)->goes_on = 1;
 	assert_true(finds(f, &s, &stack));
 	assert_true(stack.full);
+	assert_int_equal(class_in_table(f, TID), 3);
+	fixture_free(f);
+}
+
+/* Where time was short at a sample, the ring has no more room for stacks than was used, until a copy fills its class again. */
+static void test_short_of_time(void **state)
+{
+	struct fixture *f = fixture_new();
+	struct deep_sample s = sample_of(f, TIME);
+	struct deep_stack stack;
+
+	(void)state;
+	deep_learn(&f->d, TID, 900 << 10, 65528, true);
+	assert_int_equal(class_in_table(f, TID), 7);
+	put(f, TIME, TID, (64 << 10) / DEEP_PAGE)->goes_on = 1;
+	assert_true(finds(f, &s, &stack));
+	assert_true(stack.full);
+	assert_int_equal(class_in_table(f, TID), 2);
+	deep_learn(&f->d, TID, 900 << 10, 65528, false);
+	assert_int_equal(class_in_table(f, TID), 2);
+	put(f, TIME, TID, (128 << 10) / DEEP_PAGE)->goes_on = 1;
+	assert_true(finds(f, &s, &stack));
+	assert_int_equal(class_in_table(f, TID), 3);
+	deep_learn(&f->d, TID, 900 << 10, 65528, false);
 	assert_int_equal(class_in_table(f, TID), 3);
 	fixture_free(f);
 }
@@ -250,6 +275,33 @@ static __attribute__((noinline)) void spin(bool in_kernel)
 	while (clock_ns(CLOCK_THREAD_CPUTIME_ID) < until)
 		for (int i = 0; in_kernel && i < 100; i++)
 			(void)syscall(SYS_getppid);
+}
+
+/* Without time for more than one piece. */
+static void test_program_one_piece(void **state)
+{
+	struct at_sample *at = program_new(false);
+	volatile uint8_t pattern[DEPTH];
+	const struct at_sample_record *head = NULL;
+	int event;
+
+	(void)state;
+	if (!at)
+		skip();
+	for (size_t i = 0; i < DEPTH; i++)
+		pattern[i] = 1;
+	deep_set_rate(at->deep, NSEC_PER_SEC);
+	event = open_clock(at->program_fd, false);
+	for (int i = 0; i < 200 && !at->deep->records.n_waiting; i++) {
+		spin(false);
+		records_expire(&at->deep->records, 0);
+	}
+	(void)fd_close(event);
+	assert_true(at->deep->records.n_waiting > 0);
+	head = at->deep->records.waiting[0].data;
+	assert_int_equal(head->len, 64 << 10);
+	assert_true(head->goes_on && pattern[0]);
+	(void)at_sample_free(at);
 }
 
 /* Counts the records of @tid, and checks that each has @pattern where it stands on the stack. */
@@ -407,6 +459,8 @@ int main(void)
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_classes),
 		cmocka_unit_test(test_outgrown),
+		cmocka_unit_test(test_short_of_time),
+		cmocka_unit_test(test_program_one_piece),
 		cmocka_unit_test(test_program),
 		cmocka_unit_test(test_program_later),
 		cmocka_unit_test(test_program_in_kernel),

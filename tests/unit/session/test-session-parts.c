@@ -260,13 +260,52 @@ static void test_calm(void **state)
 	fixture_deinit(&f);
 }
 
+/* A stack that goes on beyond its copy: the next one is read at once, if the program does not copy it. */
+static void test_read_soon(void **state)
+{
+	static struct features features = {.has[FEATURE_BPF] = true};
+	const struct at_sample_options options = {.features = &features, .deep = true};
+	struct outcome o = {.result = UW_CUT, .reason = UW_MEMORY};
+	struct at_sample *at = NULL;
+	char why[256] = "";
+	struct fixture f;
+	struct session *s;
+	uint32_t pid;
+
+	(void)state;
+	if (bpf_try() >= 0)
+		assert_int_equal(at_sample_new(&options, &at, why, sizeof(why)), 0);
+	fixture_init(&f);
+	pid = (uint32_t)f.child;
+	assert_int_equal(kill(f.child, SIGSTOP), 0);
+	f.options.machine = false;
+	f.options.pids = &pid;
+	f.options.n_pids = 1;
+	fixture_start(&f);
+	s = f.session;
+	s->eager_until = 0;
+	o.info.cpu = perf_source_options(s->source)->cpus[0];
+	o.info.stack_len = o.info.full_copy = 65288;
+	if (at) {
+		s->options.at_sample = at;
+		assert_int_equal(session_copies.outcome(s, &o), 0);
+		assert_true(!s->eager_until && !s->n_soon);
+		o.info.stack_len = DEEP_MAX - 128; /* not even the program's has its end */
+	}
+	assert_int_equal(session_copies.outcome(s, &o), 0);
+	assert_true(s->eager_until || s->n_soon);
+	s->options.at_sample = NULL;
+	fixture_deinit(&f);
+	(void)at_sample_free(at);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_choices),	  cmocka_unit_test(test_notes),
 		cmocka_unit_test(test_unread_vm), cmocka_unit_test(test_own_time),
 		cmocka_unit_test(test_used_time), cmocka_unit_test(test_sleep),
-		cmocka_unit_test(test_calm),
+		cmocka_unit_test(test_calm),	  cmocka_unit_test(test_read_soon),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
