@@ -16,7 +16,10 @@
  * Each thread of a command or process begins a period of its own on each CPU, and the longer that is, the more of its time is in
  * no sample.  Few samples of a CPU that is idle at times are a guess at its busy time.  So the CPU time that the kernel has counted
  * since the rate was lowered first is compared with the weight of the samples, and what is missing (lost samples, too) goes to
- * samples to come, what is too much is taken from them. */
+ * samples to come, what is too much is taken from them.
+ *
+ * Without a budget the same is done at high rates: the kernel's timer skips the periods that end while it is late, as where a hypervisor
+ * has taken the CPU or a long stack was copied, and counts none of them. */
 #include <errno.h>
 #include <time.h>
 
@@ -37,6 +40,7 @@ enum {
 	SPARE_S = 3,
 	SPARE_TIMES = 2,  /* for step 1 */
 	SYMBOLS_PART = 8, /* of the budget, for symbols of files */
+	SKIPS_HZ = 2000,  /* from here on the timer is late by a period */
 };
 
 /* Sessions that share a process share main, too: each counts its own work in it. */
@@ -146,6 +150,12 @@ static uint64_t clock_of(const struct session *s)
 		       : 0;
 }
 
+static void owe(struct session *s, int64_t missing)
+{
+	reader_owe(s->reader, missing - s->budget.missing);
+	s->budget.missing = missing;
+}
+
 void session_budget_make_up(struct session *s)
 {
 	struct session_budget *b = &s->budget;
@@ -159,11 +169,42 @@ void session_budget_make_up(struct session *s)
 		return;
 	b->clock = clock;
 	missing = (int64_t)(b->clock - reader_sampled(s->reader));
-	if (b->lowered)
-		reader_owe(s->reader, missing - b->missing);
 	/* At first many samples of a machine are lost. */
-	if (b->lowered || !s->options.machine)
+	if (b->lowered)
+		owe(s, missing);
+	else if (!s->options.machine)
 		b->missing = missing;
+}
+
+/* Samples that wait in a ring are missing as well. */
+static bool caught_up(const struct session *s)
+{
+	enum { PART = 32 };
+
+	for (size_t i = 0; i < perf_source_n_rings(s->source); i++) {
+		const struct perf_ring *ring = perf_source_ring(s->source, i);
+
+		if (!ring->sideband && ring_backlog(ring->ring) > ring_size(ring->ring) / PART)
+			return false;
+	}
+	return true;
+}
+
+void session_budget_add_skipped(struct session *s, uint64_t now)
+{
+	struct session_budget *b = &s->budget;
+	uint64_t clock, counted;
+
+	if (s->options.max_cpu_ppm || b->rate < SKIPS_HZ || s->state != SESSION_RUNNING ||
+	    !perf_source_options(s->source)->tasks || s->waits || s->options.armed || !caught_up(s))
+		return;
+	session_read_counts(s, now);
+	clock = clock_of(s);
+	if (b->clock == clock)
+		return;
+	b->clock = clock;
+	counted = s->counts.lost_samples * NSEC_PER_SEC / b->rate + s->account.throttled_ns;
+	owe(s, (int64_t)(clock - reader_sampled(s->reader) - counted));
 }
 
 /* The kernel's records of processes that start, and of what they map, are read for the samples that may come: fewer samples do not

@@ -252,6 +252,8 @@ void session_budget_start(struct session *s);
 void session_budget_tick(struct session *s, uint64_t now);
 /* Each second, after the counts were read. */
 void session_budget_make_up(struct session *s);
+/* The same without a budget: after the rings were read. */
+void session_budget_add_skipped(struct session *s, uint64_t now);
 /* Around the session's work in main. */
 void session_budget_enter(struct session *s);
 void session_budget_leave(struct session *s);
@@ -358,6 +360,8 @@ enum session_cgroup { SESSION_CGROUP_FITS, SESSION_CGROUP_RELIEVE, SESSION_CGROU
 enum session_cgroup session_cgroup_step(uint64_t left, uint64_t low, uint64_t since_relief);
 
 /* session-stats.c */
+/* Into counts, where that is affordable. */
+void session_read_counts(struct session *s, uint64_t now);
 uint64_t session_own_cpu_ns(void);
 /* User and system time of the session's helper processes. */
 uint64_t session_helpers_cpu_ns(const struct session *session);

@@ -237,7 +237,7 @@ static double accounted(const struct session *s, const struct perf_counts *count
 
 /* One system call an event, and a thousand threads have thousands of events: this may use 1 % of a
  * CPU. */
-static void read_counts(struct session *s, uint64_t now)
+void session_read_counts(struct session *s, uint64_t now)
 {
 	uint64_t took;
 
@@ -266,7 +266,7 @@ int session_summary(struct session *s, struct session_summary *ret)
 	struct rusage ru = {0};
 
 	if (s->state == SESSION_RUNNING)
-		read_counts(s, now);
+		session_read_counts(s, now);
 	if (s->state == SESSION_RUNNING)
 		s->used_at_stop = s->options.machine || s->stood_in ? session_used_ns(s) : 0;
 	(void)getrusage(RUSAGE_SELF, &ru);

@@ -510,8 +510,10 @@ static void session_tick(struct session *s)
 	session_budget_tick(s, now);
 	/* Not again right after a ring's watermark. */
 	if (s->state != SESSION_RUNNING || s->eager_until || now >= s->second_at ||
-	    (!session_is_calm(s, now) && now - s->worked_at > session_read_ns(s) / 2))
+	    (!session_is_calm(s, now) && now - s->worked_at > session_read_ns(s) / 2)) {
 		session_work(s);
+		session_budget_add_skipped(s, now);
+	}
 	if (s->state == SESSION_READY || s->state == SESSION_DONE)
 		return;
 	r = EACH_PART(tick, s, now);

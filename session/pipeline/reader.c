@@ -728,6 +728,7 @@ static int choose_sample(struct reader *rd, struct record_item *item, struct pro
 
 	*ret_taken = false;
 	if (why) {
+		thin_passed(&rd->thin, s->period);
 		if (rd->scope.c.waits) /* the time is in the records of switches */
 			s->period = 0;
 		return skip_sample(rd, item, s, process, why);

@@ -229,6 +229,11 @@ bool thin_keeps(struct thin *t, struct process *process, uint64_t room, uint64_t
 	return true;
 }
 
+void thin_passed(struct thin *t, uint64_t weight)
+{
+	t->sampled += weight;
+}
+
 void thin_return(struct thin *t, struct process *process, uint64_t weight)
 {
 	if (begin(t) && enter(t, process))

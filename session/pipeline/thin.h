@@ -48,6 +48,8 @@ void thin_next(struct thin *thin, uint64_t allowed, bool pressed);
 /* Is this sample of @process kept?  Then *weight, its own, becomes what it stands for; else its weight is kept for a later one.
  * @room: how many more samples the stages behind the reader can take now. */
 bool thin_keeps(struct thin *thin, struct process *process, uint64_t room, uint64_t *weight);
+/* A sample that others have left out, without its weight. */
+void thin_passed(struct thin *thin, uint64_t weight);
 /* A sample that was kept goes to the stages behind; it comes back from there. */
 void thin_sent(struct process *process);
 void thin_back(struct process *process);

@@ -1,4 +1,6 @@
 /* test-session-budget.c - --max-cpu lowers the rate of the events, and raises it again; weights stay right. */
+#include <sys/epoll.h>
+
 #include "session/session-private.h"
 #include "tests/unit/session/session-fixture.h"
 
@@ -175,12 +177,52 @@ static void test_stays(void **state)
 	fixture_deinit(&f);
 }
 
+/* Time that is in no sample is added to samples to come at high rates, except for time in which the kernel throttled. */
+static void test_skipped(void **state)
+{
+	enum { SKIPPED_MS = 200 };
+	struct session *s;
+	struct fixture f;
+	uint32_t pid;
+
+	(void)state;
+	for (int throttled = 0; throttled < 2; throttled++) {
+		fixture_init(&f);
+		pid = (uint32_t)f.child;
+		f.options.machine = false;
+		f.options.pids = &pid;
+		f.options.n_pids = 1;
+		f.options.frequency = HZ;
+		start(&f);
+		s = f.session;
+		fixture_run_ms(&f, 100);
+		s->budget.missing -= (int64_t)(SKIPPED_MS * NSEC_PER_MSEC); /* as if skipped */
+		if (throttled)
+			s->account.throttled_ns += SKIPPED_MS * NSEC_PER_MSEC;
+		assert_int_equal(kill(f.child, SIGSTOP), 0);
+		while (session_has_records(s, false))
+			assert_int_equal(session_ring_ready(&s->rings[0].source, EPOLLIN), 0);
+		session_budget_add_skipped(s, clock_ns(CLOCK_MONOTONIC) + NSEC_PER_SEC);
+		assert_int_equal(kill(f.child, SIGCONT), 0);
+		fixture_run_ms(&f, 3 * SKIPPED_MS);
+		stop(&f);
+		if (throttled)
+			assert_true(s->account.weight <
+				    s->counts.task_clock_ns + SKIPPED_MS / 2 * NSEC_PER_MSEC);
+		else
+			assert_true(s->account.weight >
+				    s->counts.task_clock_ns + SKIPPED_MS / 2 * NSEC_PER_MSEC);
+		fixture_deinit(&f);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rate),
 		cmocka_unit_test(test_process),
 		cmocka_unit_test(test_stays),
+		cmocka_unit_test(test_skipped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
