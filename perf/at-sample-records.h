@@ -61,8 +61,12 @@ enum {
 	PYTHON_IS_PHP = 0x100,
 	PYTHON_IS_RUBY = 0x200,
 	PYTHON_HAS_SIZES = 0x400,
-	PYTHON_IS_STG = 0x800
+	PYTHON_IS_STG = 0x800,
+	PYTHON_IS_GO = 0x1000
 };
+
+/* Words of a record of Go, before those of the stack. */
+enum { GO_COPY_M, GO_COPY_G, GO_COPY_LO, GO_COPY_HI, GO_COPY_SP, GO_COPY_PC, GO_COPY_HEAD };
 
 /* Where the frames of a process are: addresses and offsets of its interpreter.
  *   Python   the address of the pointer to its main interpreter ─► thread states ─► frame
@@ -70,6 +74,7 @@ enum {
  *   Ruby     the address of the pointer to its VM ─► main thread (threads), first of a ring (next) of all with their ids (native,
  *            where the pointer `through` leads, if it is not 0) ─►
  *            context ─► frame
+ *   Go       offsets: of g.m (native), m.curg (next), m.procid (threads), g.sched.sp (frame)
  * PHP: next and native are offsets in an op_array: of its length, and of its file.  PYTHON_HAS_SIZES: Ruby's objects have (symbols/ruby.c). */
 struct python_process {
 	__u64 key; /* tgid << 32 | PYTHON_IS_* | its low byte; written last */
@@ -81,7 +86,7 @@ struct python_process {
 struct python_table {
 	struct python_process processes[PYTHON_PROCESSES]; /* at tgid % PYTHON_PROCESSES */
 	__u64 states
-		[PYTHON_THREADS]; /* the thread state of the last sample, at tid % PYTHON_THREADS: tried first */
+		[PYTHON_THREADS]; /* the thread state of the last sample (Go: the m), at tid % PYTHON_THREADS: tried first */
 	__u64 functions
 		[PYTHON_FUNCTIONS]; /* PHP, Ruby: hashes of those that were in a sample, at their low bits */
 	__u64 woken;		    /* for a new one, last; CLOCK_MONOTONIC */
@@ -92,7 +97,7 @@ struct python_table {
 /* Words of a frame: its address; its code object; its caller's frame in the low 48 bits, its owner in bits 56 to 63, and of
  * 3.11 is_entry in bits 48 to 55.  PHP, Ruby: its address; its function in the low 48 bits, and in bit 48: it is the first frame of
  * a run; its instruction; in bits 48 to 63 of its address the function's sign (symbols/script-sign.h), 0: not known.
- * Haskell: rbp, then the words from there up. */
+ * Haskell: rbp, then the words from there up.  Go: GO_COPY_*, then the words of the goroutine's stack from its sp up. */
 struct python_record {
 	struct at_sample_record head;
 	__u64 frames[PYTHON_STACK_MAX][PYTHON_STACK_WORDS];

@@ -3,7 +3,7 @@
  *   deep stacks: is the thread's stack longer than the kernel's copy? ─► whole pages from the stack pointer up, as many as
  *     its class allows or the stack has ─► deep_ring
  *   CPython: a process with a known interpreter ─► its thread states ─► the one of the sampled thread ─► its frames,
- *     innermost first ─► python_ring; the same for PHP and Ruby
+ *     innermost first ─► python_ring; the same for PHP and Ruby, and for the stacks of Haskell and Go in the heap
  *
  * Compiled for BPF and built into perfwind; bpf.c loads it.  It reads memory of the sampled task only: a read that fails ends
  * the copy, each loop has a bound. */
@@ -55,14 +55,17 @@ RING(python_ring);
 struct thread {
 	u32 tgid, tid;
 	u64 pc, sp, bp; /* of its user side */
+	u64 r14;	/* x86-64 */
 };
 
 /* asm/ptrace.h: the word that has the mode. */
 #if defined(__TARGET_ARCH_x86)
 #define MODE(regs) (regs)->cs
+#define R14(regs) (regs)->r14
 enum { MODE_MASK = 3, MODE_USER = 3 };
 #elif defined(__TARGET_ARCH_arm64)
 #define MODE(regs) ((const struct user_pt_regs *)(regs))->pstate
+#define R14(regs) 0
 enum { MODE_MASK = 15, MODE_USER = 0 };
 #endif
 
@@ -77,6 +80,7 @@ static __always_inline bool look(struct bpf_perf_event_data *ctx, struct thread 
 		t->pc = PT_REGS_IP(&ctx->regs);
 		t->sp = PT_REGS_SP(&ctx->regs);
 		t->bp = PT_REGS_FP(&ctx->regs);
+		t->r14 = R14(&ctx->regs);
 		barrier(); /* keeps the loads apart from the ones below: an instruction has one kind of pointer */
 		return 1;
 	}
@@ -90,6 +94,7 @@ static __always_inline bool look(struct bpf_perf_event_data *ctx, struct thread 
 		t->pc = PT_REGS_IP(regs);
 		t->sp = PT_REGS_SP(regs);
 		t->bp = PT_REGS_FP(regs);
+		t->r14 = R14(regs);
 		return 1;
 	}
 	return 0;
@@ -489,6 +494,72 @@ static __always_inline u32 copy_words(struct python_record *r, u64 bp)
 	return 0;
 }
 
+/* The thread's m: by r14, which has a g in Go's functions, or that of an earlier sample; its procid proves it. */
+static __always_inline u64 go_m(struct python_table *table, const struct python_process *p,
+				const struct thread *t)
+{
+	u64 *known = &table->states[t->tid & (PYTHON_THREADS - 1)];
+	u64 m, tid;
+
+	if (read_word(t->r14 + p->native, &m) && read_word(m + p->threads, &tid) && tid == t->tid)
+		*known = m;
+	m = *known;
+	return m && read_word(m + p->threads, &tid) && tid == t->tid ? m : 0;
+}
+
+/* Where the goroutine's stack was left; false: the thread is on it, or has none. */
+static __always_inline bool go_place(const struct python_process *p, const struct thread *t, u64 m,
+				     u64 *to)
+{
+	u64 g;
+
+	if (!m || !read_word(m + p->next, &g) || !g ||
+	    bpf_probe_read_user(to + GO_COPY_LO, 16, (const void *)g) ||
+	    (t->sp >= to[GO_COPY_LO] && t->sp < to[GO_COPY_HI]) ||
+	    bpf_probe_read_user(to + GO_COPY_SP, 16, (const void *)(g + p->frame)))
+		return 0;
+	to[GO_COPY_M] = m;
+	to[GO_COPY_G] = g;
+	return 1;
+}
+
+/* Behind the place: as copy_words(). */
+static __always_inline u32 go_words(u64 *to)
+{
+	u64 sp = to[GO_COPY_SP];
+
+#define GO_WORDS(bytes)                                                                 \
+	if (!bpf_probe_read_user(to + GO_COPY_HEAD, (bytes)-GO_COPY_HEAD * sizeof(*to), \
+				 (const void *)sp))                                     \
+		return bytes;
+	GO_WORDS(7680)
+	GO_WORDS(3072)
+	GO_WORDS(1008)
+	GO_WORDS(240)
+	return 0;
+}
+
+static __always_inline void go_stack(struct python_table *table, const struct python_process *p,
+				     const struct thread *t)
+{
+	struct python_record *r;
+	u64 place[GO_COPY_HEAD] = {}, *to;
+	u32 i;
+
+	if (!go_place(p, t, go_m(table, p, t), place))
+		return;
+	r = bpf_ringbuf_reserve(&python_ring, sizeof(*r), 0);
+	if (!r)
+		return;
+	to = (u64 *)r->frames;
+#pragma clang loop unroll(full)
+	for (i = 0; i < GO_COPY_HEAD; i++)
+		to[i] = place[i];
+	r->head = (struct at_sample_record){.time = bpf_ktime_get_ns(), .sp = t->sp, .tid = t->tid};
+	r->head.len = go_words(to);
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+}
+
 /* A function that is new may be freed soon: main is to read its name at once.  Else the sample's ring wakes main. */
 static __always_inline u64 wake_for_new(struct python_table *table, u32 n_new)
 {
@@ -519,6 +590,10 @@ static __always_inline void python_frames(const struct thread *t)
 	p = &table->processes[t->tgid & (PYTHON_PROCESSES - 1)];
 	if (p->key >> 32 != t->tgid)
 		return;
+	if (p->key & PYTHON_IS_GO) {
+		go_stack(table, p, t);
+		return;
+	}
 	w.kind = (u32)p->key;
 	w.tgid = t->tgid;
 	w.len_at = p->next;

@@ -125,7 +125,9 @@ bool python_stacks_run(const struct python_stacks *stacks); /* it has begun */
  * is read.  -1: none yet. */
 int python_stacks_fd(const struct python_stacks *stacks);
 
-/* Where the threads of a process are: addresses and offsets of its Python (symbols/image.h). */
+/* Go: the goroutine's stack, where its thread is on its own (unwinder/native-go.c).
+ *
+ * Where the threads of a process are: addresses and offsets of its Python (symbols/image.h). */
 struct python_threads {
 	uint32_t kind;	      /* PYTHON_IS_* with its low byte */
 	uint64_t interpreter; /* as struct python_process has it */

@@ -104,6 +104,7 @@ struct process {
 	struct uw_module *jit;	   /* of all anonymous executable mappings of this incarnation */
 	bool has_vm;		   /* a Java VM's library was mapped */
 	bool has_stg;		   /* code of GHC was on a stack: for session/ */
+	bool has_go;		   /* the same of Go's code on a thread's own stack */
 	enum uw_language language; /* the interpreter that was mapped (module.h) */
 	struct uw_module *script;  /* of its functions; NULL: none yet */
 	struct process *origin; /* parent, if its mappings were not known at the fork: used if ours

@@ -149,7 +149,8 @@ static uint64_t bytes_needed(const struct session *s, const struct outcome *o)
 	/* The others have no count of used bytes. */
 	if (s->options.engine != UW_ENGINE_NATIVE)
 		return full ? CUT_TIMES * full : o->info.stack_len;
-	if (full && o->stack_used <= full && o->result == UW_CUT && o->reason != UW_TOO_DEEP)
+	if (full && o->stack_used <= full && !o->other_stack && o->result == UW_CUT &&
+	    o->reason != UW_TOO_DEEP)
 		return CUT_TIMES * full;
 	return o->stack_used;
 }
@@ -295,15 +296,19 @@ static bool reads_soon(const struct session *s, uint32_t cpu)
 	       (!o->tasks || perf_source_stack_bytes(s->source, cpu) >= o->stack_bytes);
 }
 
-/* The stack of GHC's code is in the heap, and no copy has it but the program's. */
-static void learn_stg(struct session *s, const struct outcome *o)
+/* The stacks of GHC's code and of goroutines are in the heap, and no copy has them but the program's. */
+static void learn_heap_stack(struct session *s, const struct outcome *o)
 {
-	struct process *process =
-		o->stg && session_python(s) ? process_find(s->processes, o->info.pid) : NULL;
+	struct process *process = (o->stg || o->other_stack) && session_python(s)
+					  ? process_find(s->processes, o->info.pid)
+					  : NULL;
 
-	if (!process || process->has_stg)
+	if (!process || process->has_stg || process->has_go)
 		return;
-	copied_entry_add_stg(session_python(s), process);
+	if (o->stg)
+		copied_entry_add_stg(session_python(s), process);
+	else
+		copied_entry_add_go(session_python(s), process);
 	session_want_program(s, AT_SAMPLE_PYTHON);
 }
 
@@ -317,21 +322,28 @@ static bool is_copied(const struct session *s, const struct outcome *o)
 			   ends ? o->stack_used : o->info.stack_len + (uint64_t)DEEP_PAGE);
 }
 
+static bool copies_heap_stacks(const struct session *s)
+{
+	return session_python(s) && python_stacks_run(session_python(s));
+}
+
 /* How much of its stack the thread of a sample needs. */
 static int learn(struct session *s, const struct outcome *o)
 {
 	bool beyond = o->stack_used > o->info.full_copy ||
-		      (o->result == UW_CUT && o->reason != UW_TOO_DEEP);
+		      (!o->other_stack && o->result == UW_CUT && o->reason != UW_TOO_DEEP);
 
-	if (o->info.full_copy && beyond && !is_copied(s, o) && reads_soon(s, o->info.cpu))
+	if (o->other_stack && !s->budget.saving && !copies_heap_stacks(s))
 		read_soon(s, o->info.cpu);
-	learn_stg(s, o);
+	else if (o->info.full_copy && beyond && !is_copied(s, o) && reads_soon(s, o->info.cpu))
+		read_soon(s, o->info.cpu);
+	learn_heap_stack(s, o);
 	/* The next one may need more than any copy holds. */
 	if (o->info.full_copy && (beyond || o->stack_used > ADAPT_MAX / 2))
 		session_want_program(s, AT_SAMPLE_DEEP);
 	if (session_deep(s) && o->info.full_copy && !o->skipped && o->info.space)
 		deep_learn(session_deep(s), o->info.tid, o->stack_used, o->info.full_copy,
-			   o->result == UW_WHOLE || o->reason == UW_TOO_DEEP);
+			   o->result == UW_WHOLE || o->reason == UW_TOO_DEEP || o->other_stack);
 	count(s, o);
 	return 0;
 }

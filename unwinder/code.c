@@ -886,32 +886,6 @@ bool code_is_goexit(enum uw_arch arch, const uint8_t *code, size_t before, size_
 	       at[0] == 0xe8 && at[5] == 0x90;
 }
 
-bool code_is_go_switch(enum uw_arch arch, const uint8_t *code, size_t before, size_t len)
-{
-	if (arch != UW_ARCH_X86_64 || before < 8)
-		return false;
-	code += before - 8;
-	len -= before - 8;
-	/* runtime/asm_amd64.s: push %rax; mov (%rdx),%r12; call *%r12; pop %rax; jmp badmcall2 */
-	if (STARTS(code + 1, len - 1, "\x50\x4c\x8b\x22\x41\xff\xd4\x58\xe9"))
-		return true;
-	/* morestack: mov 0x38(%rbx),%rsp; [1.21 on: mov n(%rbx),%rbp;] call newstack; call abort; ret */
-	if ((STARTS(code, len, "\x8b\x63\x38\xe8") ||
-	     (STARTS(code, len, "\x8b\x6b") && code[3] == 0xe8)) &&
-	    len >= 14 && code[8] == 0xe8 && code[13] == 0xc3)
-		return true;
-	/* asmcgocall: mov %rbx,%rdi; mov %rbx,%rcx; call *%rax; [mov $-8,%rcx;] mov 0x30(%rsp),%rdi */
-	if (STARTS(code, len, "\x48\x89\xdf\x48\x89\xd9\xff\xd0"))
-		return STARTS(code + 8, len - 8, "\x48\x8b\x7c\x24\x30\x48\x8b\x77\x08") ||
-		       STARTS(code + 8, len - 8,
-			      "\x48\xc7\xc1\xf8\xff\xff\xff\x48\x8b\x7c\x24\x30");
-	/* mov %rdi,%rdx; mov (%rdi),%rdi; call *%rdi; and behind it mov %fs:-8,%rax, where position-independent
-	 * by way of rcx */
-	return STARTS(code, len, "\x48\x89\xfa\x48\x8b\x3f\xff\xd7") &&
-	       (STARTS(code + 8, len - 8, "\x64\x48\x8b\x04\x25\xf8\xff\xff\xff") ||
-		STARTS(code + 8, len - 8, "\x48\xc7\xc1\xf8\xff\xff\xff\x64\x48\x8b\x01"));
-}
-
 static enum rule_form code_form_x86(const uint8_t *code, size_t before, size_t len)
 {
 	const uint8_t *at = code + before;

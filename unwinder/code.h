@@ -22,9 +22,29 @@ enum rule_form code_form(enum uw_arch arch, const uint8_t *code, size_t before, 
  * goroutine is made as if called from behind goexit's first instruction: nop; call goexit1; nop. */
 bool code_is_goexit(enum uw_arch arch, const uint8_t *code, size_t before, size_t len);
 
-/* Is it behind the call in Go's runtime.systemstack, runtime.mcall, runtime.morestack or runtime.asmcgocall?  These switch to the thread's
- * own stack, of which they are the first frame: the words behind it there are stale. */
-bool code_is_go_switch(enum uw_arch arch, const uint8_t *code, size_t before, size_t len);
+/* The function of Go's runtime that a return address, given in the same way, is in: behind the call that it makes on the
+ * thread's own stack (g0), of which it is the first frame.  The words behind it there are stale. */
+enum code_go {
+	CODE_GO_NONE,
+	CODE_GO_MCALL,	     /* the goroutine waits from then on: it has no part in the stack */
+	CODE_GO_MORESTACK,   /* g.sched is the goroutine's function that needs a larger stack */
+	CODE_GO_SYSTEMSTACK, /* g.sched.sp is where the goroutine's stack was left */
+	/* asmcgocall: the words at rsp + 48 (of 1.22 on: rsp + 8) and 8 below are the goroutine, and the distance from the end of its stack
+	 * to where that was left */
+	CODE_GO_CGO_64,
+	CODE_GO_CGO_16,
+};
+enum code_go code_go_switch(enum uw_arch arch, const uint8_t *code, size_t before, size_t len);
+
+/* Of the runtime's structures (runtime/runtime2.go): bytes; multiples of 8 below CODE_GO_OFFSET_MAX. */
+enum { CODE_GO_OFFSET_MAX = 1024, CODE_GO_AFTER = 48 };
+struct code_go_offsets {
+	uint32_t m;    /* of g.m; g begins with the bounds of its stack, m with its g0 */
+	uint32_t curg; /* of m.curg */
+	uint32_t sp;   /* of g.sched.sp; the pc is behind it */
+};
+/* @code: CODE_GO_AFTER bytes or more behind the call in systemstack, which leads back to the goroutine.  false: other code. */
+bool code_go_offsets(const uint8_t *code, size_t len, struct code_go_offsets *ret_offsets);
 
 enum {
 	CODE_WALK_BEFORE = 64, /* bytes wanted before an address: loops jump back */

@@ -6,7 +6,8 @@ bool uw_result_begin(const struct uw_snapshot *snapshot, struct uw_result *res)
 	res->n_frames = 0;
 	res->stack_used = 0;
 	res->read_after_us = 0;
-	res->completed = res->unchecked = res->by_fp = res->stg = res->lacks_functions = false;
+	res->completed = res->unchecked = res->by_fp = res->stg = res->other_stack =
+		res->lacks_functions = false;
 	res->pending = NULL;
 	uw_result_end(res, UW_FAILED, UW_OK, 0);
 	if (res->max_frames > UW_MAX_FRAMES)

@@ -146,6 +146,17 @@ static bool chunk_fill(struct native *e, struct walk *w, uint64_t address)
 	return true;
 }
 
+void native_deep_take(struct native *e, struct walk *w, uint64_t address, uint64_t len, bool read)
+{
+	w->deep_read += len;
+	w->seam_checked = true;
+	if (read)
+		note_read(e, w);
+	e->chunk_owner = w;
+	e->chunk_start = address;
+	e->chunk_len = len;
+}
+
 /* The first piece, with the bytes at the seam where they are near, and the same bytes once more right behind it: what the
  * thread does later does not matter. */
 static bool chunk_first(struct native *e, struct walk *w, uint64_t address)
@@ -196,8 +207,7 @@ bool native_bytes(struct native *e, struct walk *w, uint64_t address, void *to, 
 	return true;
 }
 
-/* Is there a call of the function at the walk's pc before @ra? */
-static bool calls_this(struct native *e, struct walk *w, uint64_t ra)
+bool native_calls_this(struct native *e, struct walk *w, uint64_t ra)
 {
 	uint64_t pc = walk_lookup(w), begin, end;
 	struct native_place place;
@@ -221,7 +231,7 @@ bool native_same_frame(struct native *e, struct walk *w, uint64_t ra_at)
 	w->deep_failed = false;
 	w->deep_read = 1; /* nothing is compared */
 	w->seam_to = 0;
-	if (native_bytes(e, w, ra_at, &ra, sizeof(ra)) && calls_this(e, w, ra)) {
+	if (native_bytes(e, w, ra_at, &ra, sizeof(ra)) && native_calls_this(e, w, ra)) {
 		w->deep_flags = UW_FRAME_GUESSED;
 		return true;
 	}
@@ -301,6 +311,12 @@ static bool deep_calls_hold(struct native *e, struct walk *w)
 	return true;
 }
 
+/* Are the bytes at the seam what they were? */
+static bool deep_seam_holds(const struct walk *w)
+{
+	return !w->seam_to || w->seam_checked || deep_matches(w, w->seam_from, w->seam_to);
+}
+
 static bool deep_holds(struct native *e, struct walk *w)
 {
 	const struct uw_result *res = w->res;
@@ -309,8 +325,7 @@ static bool deep_holds(struct native *e, struct walk *w)
 		;
 	else if (res->outcome != UW_WHOLE || !deep_root_holds(e, w))
 		return false;
-	return (!w->seam_to || w->seam_checked || deep_matches(w, w->seam_from, w->seam_to)) &&
-	       deep_calls_hold(e, w);
+	return deep_seam_holds(w) && deep_calls_hold(e, w);
 }
 
 /* ---- frames that are kept ----
@@ -492,7 +507,7 @@ static uint32_t tail_caller(struct native *e, struct walk *w, const struct nativ
 		return at + 1;
 	at = cfa ? native_step_at(&t->steps[0].sp, sizeof(t->steps[0]), t->n, cfa) : t->n;
 	/* The function in that place may have called another one. */
-	return at < t->n && calls_this(e, w, uw_frame_pc(t->steps[at].frame)) ? at : t->n;
+	return at < t->n && native_calls_this(e, w, uw_frame_pc(t->steps[at].frame)) ? at : t->n;
 }
 
 /* Frames from the tail or the way @from on, from its step @at: up to the first that the tail @t has, and the callers of
@@ -616,12 +631,34 @@ static void deep_accept(struct native *e, struct walk *w)
 		w->frames[i] |= UW_FRAME_GUESSED;
 }
 
+/* The same of a goroutine's frames (native-go.c). */
+static void go_settle(struct native *e, struct walk *w)
+{
+	bool sure;
+
+	if (!native_go_ends(w) || !deep_seam_holds(w) || !deep_calls_hold(e, w)) {
+		w->n = (uint32_t)min_u64(w->n, w->seam);
+		w->res->completed = false;
+		if (!native_go_join(e, w))
+			walk_end(w, UW_CUT, UW_OK, w->go_from);
+		return;
+	}
+	sure = native_go_confirms(e, w, read_time(e, w)) && !is_late(e, w);
+	sure |= w->go_copied == w->deep_read;
+	for (uint32_t i = w->seam; i < w->n && !sure; i++)
+		w->frames[i] |= UW_FRAME_GUESSED;
+}
+
 void native_deep_settle(struct native *e, struct walk *w)
 {
 	uint64_t sp = w->seam ? w->seam_sp : w->sp, cfa = w->seam ? 0 : w->far_cfa;
 
 	if (w->res->outcome == UW_PENDING)
 		return;
+	if (w->go) {
+		go_settle(e, w);
+		return;
+	}
 	if (!w->seam)
 		deep_note_root(e, w);
 	if (w->seam && e->tail_owner == w && e->tail->n > 1)

@@ -31,6 +31,7 @@ static bool guess_code(const struct walk *w, uint64_t pc, bool caller, enum rule
 {
 	uint8_t code[CODE_SCAN + CODE_AFTER];
 	size_t before = CODE_BEFORE, len;
+	enum code_go go;
 
 	if (w->machine->link && !caller) { /* as far as the mapping goes */
 		const struct uw_map *map = uw_space_find(w->snapshot->space, pc);
@@ -40,10 +41,13 @@ static bool guess_code(const struct walk *w, uint64_t pc, bool caller, enum rule
 	len = native_code(w, pc, before, CODE_AFTER, code);
 	if (len <= before)
 		return false;
-	*ret_form = caller && (code_is_goexit(w->machine->arch, code, before, len) ||
-			       code_is_go_switch(w->machine->arch, code, before, len))
-			    ? RULE_FORM_ROOT
-			    : code_form(w->machine->arch, code, before, len);
+	go = caller ? code_go_switch(w->machine->arch, code, before, len) : CODE_GO_NONE;
+	if (go == CODE_GO_MCALL || (caller && code_is_goexit(w->machine->arch, code, before, len)))
+		*ret_form = RULE_FORM_ROOT;
+	else if (go)
+		*ret_form = RULE_FORM_GO;
+	else
+		*ret_form = code_form(w->machine->arch, code, before, len);
 	return true;
 }
 
@@ -113,9 +117,9 @@ static enum rule_form guess_form(struct native *e, struct walk *w, rule_t *ret_r
 		return form;
 	form = RULE_FORM_FP;
 	read = guess_code(w, pc, caller, &form);
-	/* The instruction after a call: its frame stands.  But these two are return addresses made
+	/* The instruction after a call: its frame stands.  But these are return addresses made
 	 * by hand. */
-	if (caller && form != RULE_FORM_SIGRETURN && form != RULE_FORM_ROOT)
+	if (caller && form != RULE_FORM_SIGRETURN && form != RULE_FORM_ROOT && form != RULE_FORM_GO)
 		form = RULE_FORM_FP;
 	/* Without a reader no code was read: the next snapshot may have one, under the same key.
 	 * With a reader, a failure is noted: a process that is gone does not come back. */
@@ -681,9 +685,11 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 		return native_signal(e, w);
 	if (form == RULE_FORM_OWN_STACK) { /* its frame has rbp */
 		if (w->bp < w->sp || w->bp - w->sp >= OWN_STACK_ROOM)
-			return walk_end(w, UW_WHOLE, UW_OK, 0);
+			return native_go_clock(e, w);
 		form = RULE_FORM_FP;
 	}
+	if (form == RULE_FORM_GO)
+		return native_go(e, w);
 	if (form == RULE_FORM_ROOT || (form == RULE_FORM_FP && guess_is_root(w, rule)))
 		return walk_end(w, UW_WHOLE, UW_OK, 0);
 	result = form == RULE_FORM_FP && !caller ? guess_leaf(e, w, rule, &g)

@@ -455,14 +455,15 @@ static bool one_row_moves(struct native *e, const struct walk *w, const struct n
 	return true;
 }
 
-/* Is a caller, looked up by @address, one that Go's runtime goes to the thread's own stack with? */
-static bool is_go_switch(const struct walk *w, uint64_t address)
+/* How has a caller, looked up by @address, gone to the thread's own stack? */
+static enum code_go go_switch(const struct walk *w, uint64_t address)
 {
 	uint8_t code[CODE_BEFORE + CODE_AFTER];
 	size_t len =
 		w->machine->link ? 0 : native_code(w, address + 1, CODE_BEFORE, CODE_AFTER, code);
 
-	return len > CODE_BEFORE && code_is_go_switch(w->machine->arch, code, CODE_BEFORE, len);
+	return len > CODE_BEFORE ? code_go_switch(w->machine->arch, code, CODE_BEFORE, len)
+				 : CODE_GO_NONE;
 }
 
 /* Has a caller, with CFI by Go's linker, called the vDSO?  Functions of Go's runtime that read the clock (time.now,
@@ -486,12 +487,19 @@ static bool native_holds(struct native *e, const struct walk *w, const struct na
 			 uint64_t address, const struct cfi_fde *fde, rule_t *rule)
 {
 	uint64_t size = fde->end - fde->begin;
+	enum code_go go;
 	bool moves;
 
-	if (*rule == rule_frame(RULE_SP, 2, 0) && native_is_by_go(fde) &&
-	    is_go_switch(w, address)) {
-		*rule = rule_simple(RULE_ROOT); /* runtime.mcall has pushed a word there */
-		return true;
+	/* mcall and, of Go 1.21 on, systemstack have pushed a word there; asmcgocall of 1.22 on four.  A root: of .gopclntab. */
+	if ((*rule == rule_frame(RULE_SP, 2, 0) || *rule == rule_frame(RULE_SP, 4, 0) ||
+	     *rule == rule_simple(RULE_ROOT)) &&
+	    native_is_by_go(fde)) {
+		go = go_switch(w, address);
+		if (go) {
+			*rule = go == CODE_GO_MCALL ? rule_simple(RULE_ROOT)
+						    : rule_guess(RULE_NO_CFI, RULE_FORM_GO);
+			return true;
+		}
 	}
 	if (native_is_by_go(fde) && calls_vdso(w, address, *rule)) {
 		*rule = rule_guess(RULE_NO_CFI, RULE_FORM_OWN_STACK);

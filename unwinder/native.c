@@ -529,6 +529,7 @@ static inline __attribute__((always_inline)) bool walk_begin(struct native *e, s
 	w->deep_read = 0;
 	w->deep_failed = false;
 	w->seam = 0;
+	w->go = false;
 	w->far_cfa = 0;
 	w->full_at = 0;
 	w->n_open = 0;
@@ -559,17 +560,21 @@ static void name_method(struct walk *w, const struct native_method *m)
 
 static void walk_finish(struct native *e, struct walk *w)
 {
+	uint64_t used;
+
 	if (w->n_open)
 		native_settle(e, w);
 	native_deep_settle(e, w);
 	w->res->n_frames = w->n;
-	w->res->stack_used = w->sp - w->base < NATIVE_DEEP_MAX ? (uint32_t)(w->sp - w->base) : 0;
+	used = (w->go ? w->go_from : w->sp) - w->base;
+	w->res->stack_used = used < NATIVE_DEEP_MAX ? (uint32_t)used : 0;
 	e->stats.frames += w->n;
 	if (uw_memory_wanted(w->snapshot->space->memory))
 		return;
-	if (e->n_holes)
+	if (e->n_holes && !w->go)
 		native_hole_note(e, w);
-	native_trail_note(e, w);
+	if (!w->go)
+		native_trail_note(e, w);
 	for (uint32_t i = 0; i < w->n_methods; i++)
 		name_method(w, &w->methods[i]);
 	if (w->snapshot->space->script)
@@ -689,6 +694,7 @@ static void native_free(struct uw_engine *engine)
 	native_holes_free(e);
 	native_script_free(e);
 	native_stg_free(e);
+	native_go_free(e);
 	native_tails_free(e);
 	rule_caches_deinit(&e->by_pc, 2);
 	free(e->chunk);

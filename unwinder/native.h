@@ -7,6 +7,7 @@
  *   native-guess.c the same without CFI
  *   native-chain.c engine fp: the kernel's callchain, checked against CFI
  *   native-deep.c  beyond the copy: the memory of the process, and the proof of what was read
+ *   native-go.c    Go: from the thread's own stack to the goroutine's
  *   native-hole.c  across a frame that the end of the copy cuts in two
  *   native-script.c the functions that an interpreter runs, in place of its evaluation loop's frames
  *
@@ -204,7 +205,12 @@ struct walk {
 	uint64_t seam_sp;	     /* of the last frame of this kind */
 	uint64_t seam_from, seam_to; /* addresses of the bytes that were compared; to 0: none */
 	bool seam_checked;	     /* ... again, after the last read */
-	uint64_t far_cfa; /* x86-64: begin of the caller that could not be read; 0: none */
+	bool go;	    /* the frames behind the seam are those of a goroutine (native-go.c) */
+	uint64_t go_copied; /* bytes of deep_read that were copied at the sample */
+	uint64_t go_key;    /* of what native-go.c keeps; 0: none */
+	uint64_t go_from;   /* the stack pointer at the switch */
+	uint64_t go_top;    /* the end of the goroutine's stack; 0: not known */
+	uint64_t far_cfa;   /* x86-64: begin of the caller that could not be read; 0: none */
 	/* Frames of JIT code with an address that follows no call (native-guess.c). */
 	uint32_t n_open;
 	uint32_t open_first, open_last; /* their numbers, from 1 */
@@ -254,6 +260,7 @@ struct native {
 	struct native_script *script; /* NULL: not needed so far */
 	bool script_renew; /* another batch: what its stacks need is read after the samples of all of these */
 	struct native_stg *stg; /* the same */
+	struct native_go *go;	/* the same */
 	bool has_stg;		/* there was code of GHC */
 
 	/* The piece of stack that was read last from the process, for one walk. */
@@ -349,6 +356,11 @@ bool native_has_code(const struct walk *w, uint64_t address);
 bool native_bytes(struct native *e, struct walk *w, uint64_t address, void *to, size_t len);
 /* NATIVE_CHUNK_MAX bytes for what is read; NULL: no memory. */
 uint8_t *native_chunk(struct native *e);
+/* The @len bytes at @address of the walk's stack are in native_chunk(), and the bytes at the seam are proved.  @read: from the process,
+ * right now. */
+void native_deep_take(struct native *e, struct walk *w, uint64_t address, uint64_t len, bool read);
+/* Is there a direct call of the function at the walk's pc before @ra? */
+bool native_calls_this(struct native *e, struct walk *w, uint64_t ra);
 /* The walk stands on a frame with its return address at @ra_at, outside the copy, and the process no
  * longer has the bytes of the copy.  x86-64: is that frame still there?  true: its words can be
  * read. */
@@ -403,6 +415,19 @@ void native_script(struct native *e, struct walk *w);
 void native_stg(struct native *e, struct walk *w);
 void native_stg_free(struct native *e);
 void native_script_free(struct native *e);
+
+/* ---- native-go.c ---- */
+/* One frame on, from the first frame of the thread's own stack to the goroutine that went there. */
+enum step native_go(struct native *e, struct walk *w);
+/* The same from a function that calls the vDSO there. */
+enum step native_go_clock(struct native *e, struct walk *w);
+/* Does the walk end where a goroutine's stack ends, or is it too deep? */
+bool native_go_ends(const struct walk *w);
+/* Had an earlier sample the same goroutine's frames, read before this one?  Notes them as read @read_at. */
+bool native_go_confirms(struct native *e, const struct walk *w, uint64_t read_at);
+/* The walk has failed behind the seam: joins the frames of an earlier sample as guesses.  false: there are none. */
+bool native_go_join(struct native *e, struct walk *w);
+void native_go_free(struct native *e);
 
 /* ---- native-chain.c ---- */
 /* As uw_engine_ops.unwind, for engine fp. */

@@ -57,8 +57,9 @@ enum rule_form {
 	RULE_FORM_SIGRETURN, /* the interrupted registers are above rsp (regs.h) */
 	RULE_FORM_ROOT,	     /* the first frame of a stack made by makecontext() */
 	RULE_FORM_WALKED,    /* x86-64: by a walk through the code (code.h); has rule_way_* */
-	RULE_FORM_OWN_STACK, /* x86-64: as FP where rbp leads into this stack, else the first frame of another one */
+	RULE_FORM_OWN_STACK, /* x86-64: as FP where rbp leads into this stack, else as GO by rbp */
 	RULE_FORM_STG, /* x86-64: GHC's code; the word above the form is 1 where rsp is 8 bytes lower (native-guess.c) */
+	RULE_FORM_GO, /* x86-64: the first frame of a thread's own stack, which a goroutine went to (native-go.c) */
 	RULE_FORM_PUSHES, /* x86-64: the code is switching to another stack; has rule_source_* */
 };
 

@@ -152,7 +152,7 @@ struct uw_snapshot {
 	/* Of the sample, ns; of the clock of struct uw_settings.  0: not known.  What is read from the memory of
 	 * the process more than UW_FRESH_NS later is marked as guessed: the thread may have returned and called. */
 	uint64_t time;
-	/* The frames of CPython's functions at the moment of the sample, innermost first (perf/at-sample.h);
+	/* Of a Go program: a goroutine's stack (native-go.c).  Else the frames of CPython's functions at the moment of the sample, innermost first (perf/at-sample.h);
 	 * UW_PYTHON_WORDS words each.  0: they were not copied, and are read from the process. */
 	const uint64_t *python;
 	uint32_t n_python;
@@ -166,6 +166,7 @@ struct uw_result {
 	bool unchecked; /* WHOLE, engine fp: no unwind information was there to check the callchain */
 	bool by_fp; /* WHOLE by frame pointers, in a module with unwind information that fails (unwinder.c) */
 	bool stg; /* native: a frame is GHC's code */
+	bool other_stack; /* native: it goes on on a stack that no copy has, and that was or can be read from the process */
 	bool lacks_functions; /* native: frames of an interpreter's loop stand for functions that are not known */
 	bool completed; /* WHOLE by earlier stacks of the thread: frames that no copy has */
 	struct uw_module *pending; /* UW_PENDING */

@@ -29,7 +29,7 @@ static void attach_frames(struct python_stacks *stacks, struct entry *e)
 	struct python_stack stack;
 
 	if (!stacks || !e->regs || e->arch != UW_ARCH_X86_64 || !process ||
-	    !(process->language || process->has_stg) ||
+	    !(process->language || process->has_stg || process->has_go) ||
 	    !python_stacks_find(stacks, e->info.tid, e->regs[UW_X86_SP], e->info.time, &stack))
 		return;
 	e->python = stack.frames;
@@ -89,6 +89,20 @@ void copied_entry_add_stg(struct python_stacks *stacks, struct process *process)
 		return;
 	process->has_stg = true;
 	python_stacks_add(stacks, process->pid, &(struct python_threads){.kind = PYTHON_IS_STG});
+}
+
+void copied_entry_add_go(struct python_stacks *stacks, struct process *process)
+{
+	if (process->has_go || process->language)
+		return;
+	process->has_go = true;
+	/* runtime/runtime2.go of 1.18 to 1.24; m.procid proves it. */
+	python_stacks_add(stacks, process->pid,
+			  &(struct python_threads){.kind = PYTHON_IS_GO,
+						   .native = 0x30,
+						   .threads = 0x48,
+						   .next = 0xc0,
+						   .frame = 0x38});
 }
 
 void copied_entry_add(struct python_stacks *stacks, uint32_t pid, const struct uw_module *module)

@@ -246,6 +246,7 @@ void outcome_fill(struct outcome *o, const struct entry *e, const struct uw_resu
 	o->reason = r->reason;
 	o->completed = r->completed;
 	o->stg = r->stg;
+	o->other_stack = r->other_stack;
 	o->unchecked = r->unchecked;
 	o->by_fp = r->by_fp;
 	o->lacks_functions = r->lacks_functions;

@@ -148,8 +148,8 @@ struct outcome {
 	uint8_t reason;	 /* enum uw_reason */
 	uint8_t skipped; /* enum skip_reason */
 	bool counted;	 /* main: reader_answered() was called */
-	bool completed, unchecked, by_fp, stg, lacks_functions; /* as in uw_result */
-	uint32_t stack_used, read_after_us;			/* the same */
+	bool completed, unchecked, by_fp, stg, other_stack, lacks_functions; /* as in uw_result */
+	uint32_t stack_used, read_after_us;				     /* the same */
 	uint32_t n_kernel,
 		n_user; /* frames[]: kernel addresses, then user frames; innermost first */
 	uint64_t stopped_at;

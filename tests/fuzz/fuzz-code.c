@@ -15,6 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct code_way way;
 	struct code_exit exit;
 	struct code_insn insn;
+	struct code_go_offsets offsets;
 
 	if (!code)
 		abort();
@@ -36,12 +37,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (code_exits(code, at, len, &exit) && exit.kind == CODE_EXIT_JUMP && exit.to >= 0 &&
 	    exit.to < (int64_t)len)
 		abort();
+	if (code_go_offsets(code + at, len - at, &offsets) &&
+	    (offsets.m | offsets.curg | offsets.sp) >= CODE_GO_OFFSET_MAX)
+		abort();
 	for (int arch = UW_ARCH_X86_64; arch <= UW_ARCH_AARCH64; arch++) {
 		size_t before = arch == UW_ARCH_AARCH64 ? at & ~(size_t)3 : at;
 
 		(void)code_ends_in_call((enum uw_arch)arch, code, len);
 		(void)code_form((enum uw_arch)arch, code, before, len);
 		(void)code_is_goexit((enum uw_arch)arch, code, before, len);
+		(void)code_go_switch((enum uw_arch)arch, code, before, len);
 	}
 	free(code);
 	return 0;

@@ -326,12 +326,48 @@ if has_tool go-stripped go && check go-stripped-build env GOCACHE="$TMP/go" GOPA
 	go build -ldflags '-s -w' -o "$TMP/gostripped" "$LANGUAGES/work.go"; then
 	row go-stripped 99.5 "$TMP/gostripped" "$SECONDS_EACH"
 	judged go-stripped 99.5 main.goWork=main.goInner
-	for mode in exe pie; do # C code that a goroutine calls runs on the thread's own stack
+	# C functions that goroutines call run on the thread's own stack: of the samples in them, those with the Go functions that the
+	# program's source states.  The C functions of a stripped program have no names.  Behind the start, which is read late.
+	called_right() {
+		"$PERFWIND" export --to folded --time 300ms- -o - "$TMP/$1.pftrace" 2>/dev/null | awk '
+			{ n = $NF; sub(/ [0-9]+$/, ""); gsub(/;[^;]*_\[k\]/, ""); gsub(/\.abi0/, ""); leaf = $0; sub(/.*;/, "", leaf) }
+			!/;(runtime.cgocall|\[cut\]|\[failed[^;]*);runtime.asmcgocall;.*;(north_leaf|south_leaf|\[[^;]*\])$/ { next }
+			{ total += n }
+			/;runtime.goexit;runtime.main;main.main;main.north;main._Cfunc_north_leaf;runtime.cgocall;runtime.asmcgocall;/ && leaf != "south_leaf" { right += n }
+			/;runtime.goexit;runtime.main;main.main;main.south;main.southMiddle;main._Cfunc_south_leaf;runtime.cgocall;/ && leaf != "north_leaf" { right += n }
+			/;\[cut\];/ { cut += n }
+			END { if (!total) total = 1
+				printf "callers %d %.2f\nnot-wrong %d %.2f\n", total, 100 * right / total, total, 100 * (right + cut) / total }' >"$TMP/$1.right"
+		awk -v name="$1" '{ printf "    %-24s %-10s %s %% of %d\n", name, $1, $3, $2 }' "$TMP/$1.right"
+	}
+	for mode in exe pie stripped; do
+		flags=
+		[ $mode = stripped ] && flags="-s -w"
 		check go-cgo-$mode-build env GOCACHE="$TMP/go" GOPATH="$TMP/gopath" GO111MODULE=off GOTOOLCHAIN=local GOFLAGS= CGO_ENABLED=1 \
-			go build -buildmode=$mode -o "$TMP/gocgo-$mode" "$LANGUAGES/cgo.go" || continue
-		row go-cgo-$mode 99.5 "$TMP/gocgo-$mode" "$SECONDS_EACH"
-		check go-cgo-$mode-stack has go-cgo-$mode ';runtime.asmcgocall[^;]*;([^;]*;)*cgo_leaf '
+			go build -buildmode=${mode/stripped/exe} -ldflags "$flags" -o "$TMP/gocgo-$mode" "$LANGUAGES/cgo.go" || continue
+		row go-cgo-$mode 99.5 "$TMP/gocgo-$mode" "$SECONDS_EACH" north
+		# Each thread stays on one of two callers for some microseconds: until the BPF program runs most are read too late.
+		row go-callers-$mode 95 "$TMP/gocgo-$mode" "$SECONDS_EACH" c
+		called_right go-callers-$mode
+		right_at_least go-callers-$mode callers 99.5
+		right_at_least go-callers-$mode not-wrong 100
 	done
+	# Work of Go's runtime there, with its callers: at the sample by a BPF program, else read after it.
+	row go-gc 90 "$TMP/gocgo-exe" "$SECONDS_EACH" gc
+	"$PERFWIND" export --to folded --time 300ms- -o - "$TMP/go-gc.pftrace" 2>/dev/null | awk '
+		/;runtime.systemstack/ { total += $NF } /;runtime.goexit[^;]*;.*;runtime.systemstack/ { right += $NF }
+		/;runtime.systemstack/ && !/^[^;]*;(runtime.goexit|\[cut\]|\[failed)/ { wrong += $NF }
+		END { if (!total) total = 1
+			printf "callers %d %.2f\nnot-wrong %d %.2f\n", total, 100 * right / total, total, 100 * (total - wrong) / total }' >"$TMP/go-gc.right"
+	awk '{ printf "    %-24s %-10s %s %% of %d\n", "go-gc", $1, $3, $2 }' "$TMP/go-gc.right"
+	right_at_least go-gc not-wrong 100
+	if [ "$BPF" ]; then
+		right_at_least go-gc callers 95
+	else
+		unable go-gc-callers "no BPF programs here: goroutines are read late"
+	fi
+	row go-callback 99 "$TMP/gocgo-exe" "$SECONDS_EACH" back
+	check go-callback-stack has go-callback ';runtime.goexit[^;]*;.*;main.back;.*;runtime.cgocallback[^;]*;.*;main.goBack;main.backInner '
 fi
 cp "$LANGUAGES/work.ml" "$SOURCES/leaves.hs" "$SOURCES/callers.hs" "$TMP"
 if has_tool ocaml ocamlopt && check ocaml-build sh -c "cd '$TMP' && ocamlopt -o ocamlwork work.ml"; then

@@ -92,28 +92,72 @@ static void test_go_switch(void **state)
 				     "\x48\x8b\x7c\x24\x30\x48\x8b\x77\x08";
 	static const uint8_t cgo_pie[] = "\x48\x89\xdf\x48\x89\xd9\xff\xd0"
 					 "\x48\xc7\xc1\xf8\xff\xff\xff\x48\x8b\x7c\x24\x30";
+	static const uint8_t landing[] =
+		"\x48\x29\xd7\xe8\1\2\3\4\x48\x8b\x7c\x24\x08\x48\x8b\x77\x08";
 	const size_t len = sizeof(code) - 1;
 
 	(void)state;
-	assert_true(code_is_go_switch(UW_ARCH_X86_64, cgo, 8, sizeof(cgo) - 1));
-	assert_false(code_is_go_switch(UW_ARCH_X86_64, cgo, 8, sizeof(cgo) - 2));
-	assert_false(code_is_go_switch(UW_ARCH_X86_64, cgo + 1, 8, sizeof(cgo) - 2));
-	assert_true(code_is_go_switch(UW_ARCH_X86_64, cgo_pie, 8, sizeof(cgo_pie) - 1));
-	assert_false(code_is_go_switch(UW_ARCH_X86_64, cgo_pie, 8, sizeof(cgo_pie) - 2));
-	assert_true(code_is_go_switch(UW_ARCH_X86_64, code, 8, len));
-	assert_false(code_is_go_switch(UW_ARCH_X86_64, code, 7, len));
-	assert_false(code_is_go_switch(UW_ARCH_X86_64, code + 1, 8, len - 1));
-	assert_false(code_is_go_switch(UW_ARCH_X86_64, code, 8, len - 1));
-	assert_false(code_is_go_switch(UW_ARCH_AARCH64, code, 8, len));
-	assert_true(code_is_go_switch(UW_ARCH_X86_64, pie, 8, sizeof(pie) - 1));
-	assert_false(code_is_go_switch(UW_ARCH_X86_64, pie, 8, sizeof(pie) - 2));
+	assert_int_equal(code_go_switch(UW_ARCH_X86_64, cgo, 8, sizeof(cgo) - 1), CODE_GO_CGO_64);
+	assert_int_equal(code_go_switch(UW_ARCH_X86_64, cgo, 8, sizeof(cgo) - 2), CODE_GO_NONE);
+	assert_int_equal(code_go_switch(UW_ARCH_X86_64, cgo + 1, 8, sizeof(cgo) - 2), CODE_GO_NONE);
+	assert_int_equal(code_go_switch(UW_ARCH_X86_64, cgo_pie, 8, sizeof(cgo_pie) - 1),
+			 CODE_GO_CGO_64);
+	assert_int_equal(code_go_switch(UW_ARCH_X86_64, cgo_pie, 8, sizeof(cgo_pie) - 2),
+			 CODE_GO_NONE);
+	assert_int_equal(code_go_switch(UW_ARCH_X86_64, code, 8, len), CODE_GO_SYSTEMSTACK);
+	assert_int_equal(code_go_switch(UW_ARCH_X86_64, code, 7, len), CODE_GO_NONE);
+	assert_int_equal(code_go_switch(UW_ARCH_X86_64, code + 1, 8, len - 1), CODE_GO_NONE);
+	assert_int_equal(code_go_switch(UW_ARCH_X86_64, code, 8, len - 1), CODE_GO_NONE);
+	assert_int_equal(code_go_switch(UW_ARCH_AARCH64, code, 8, len), CODE_GO_NONE);
+	assert_int_equal(code_go_switch(UW_ARCH_X86_64, pie, 8, sizeof(pie) - 1),
+			 CODE_GO_SYSTEMSTACK);
+	assert_int_equal(code_go_switch(UW_ARCH_X86_64, pie, 8, sizeof(pie) - 2), CODE_GO_NONE);
 	/* morestack: [mov n(%rbx),%rbp or] mov 0x38(%rbx),%rsp; call newstack; call abort; ret */
-	assert_true(code_is_go_switch(UW_ARCH_X86_64, morestack, 8, sizeof(morestack) - 1));
-	assert_true(code_is_go_switch(UW_ARCH_X86_64, later, 8, sizeof(later) - 1));
-	assert_false(code_is_go_switch(UW_ARCH_X86_64, morestack, 8, sizeof(morestack) - 2));
-	assert_true(code_is_go_switch(UW_ARCH_X86_64, mcall, 8, sizeof(mcall) - 1));
-	assert_false(code_is_go_switch(UW_ARCH_X86_64, mcall, 8, sizeof(mcall) - 2));
-	assert_false(code_is_go_switch(UW_ARCH_X86_64, mcall + 1, 7, sizeof(mcall) - 2));
+	assert_int_equal(code_go_switch(UW_ARCH_X86_64, morestack, 8, sizeof(morestack) - 1),
+			 CODE_GO_MORESTACK);
+	assert_int_equal(code_go_switch(UW_ARCH_X86_64, later, 8, sizeof(later) - 1),
+			 CODE_GO_MORESTACK);
+	assert_int_equal(code_go_switch(UW_ARCH_X86_64, morestack, 8, sizeof(morestack) - 2),
+			 CODE_GO_NONE);
+	assert_int_equal(code_go_switch(UW_ARCH_X86_64, mcall, 8, sizeof(mcall) - 1),
+			 CODE_GO_MCALL);
+	assert_int_equal(code_go_switch(UW_ARCH_X86_64, mcall, 8, sizeof(mcall) - 2), CODE_GO_NONE);
+	assert_int_equal(code_go_switch(UW_ARCH_X86_64, mcall + 1, 7, sizeof(mcall) - 2),
+			 CODE_GO_NONE);
+	/* 1.22 on: call asmcgocall_landingpad; [mov $-8,%rcx;] mov 8(%rsp),%rdi; mov 8(%rdi),%rsi */
+	assert_int_equal(code_go_switch(UW_ARCH_X86_64, landing, 8, sizeof(landing) - 1),
+			 CODE_GO_CGO_16);
+	assert_int_equal(code_go_switch(UW_ARCH_X86_64, landing, 8, sizeof(landing) - 2),
+			 CODE_GO_NONE);
+}
+
+/* What code behind the call in systemstack states of the runtime's structures. */
+static void test_go_offsets(void **state)
+{
+	uint8_t code[64] = "\x64\x48\x8b\x04\x25\xf8\xff\xff\xff\x48\x8b\x58\x30"
+			   "\x48\x8b\x83\xc0\0\0\0\x64\x48\x89\x04\x25\xf8\xff\xff\xff"
+			   "\x48\x8b\x60\x38\x48\xc7\x40\x38\0\0\0\0\xc3";
+	static const uint8_t pie[64] =
+		"\x48\xc7\xc1\xf8\xff\xff\xff\x64\x48\x8b\x01\x48\x8b\x58\x30"
+		"\x48\x8b\x43\x70\x64\x48\x89\x01\x48\x8b\x60\x40";
+	struct code_go_offsets o;
+
+	(void)state;
+	assert_true(code_go_offsets(code, CODE_GO_AFTER, &o));
+	assert_true(o.m == 0x30 && o.curg == 0xc0 && o.sp == 0x38);
+	assert_false(code_go_offsets(code, CODE_GO_AFTER - 1, &o));
+	assert_true(code_go_offsets(pie, sizeof(pie), &o));
+	assert_true(o.m == 0x30 && o.curg == 0x70 && o.sp == 0x40);
+	code[17] = 4; /* m.curg beyond CODE_GO_OFFSET_MAX */
+	assert_false(code_go_offsets(code, sizeof(code), &o));
+	code[17] = 0;
+	code[12] = 0x31; /* g.m is not aligned */
+	assert_false(code_go_offsets(code, sizeof(code), &o));
+	code[12] = 0xf8;
+	assert_false(code_go_offsets(code, sizeof(code), &o));
+	code[12] = 0x30;
+	code[31] = 0x61; /* another register */
+	assert_false(code_go_offsets(code, sizeof(code), &o));
 }
 
 int main(void)
@@ -121,7 +165,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_calls),	  cmocka_unit_test(test_no_calls),
 		cmocka_unit_test(test_forms),	  cmocka_unit_test(test_goexit),
-		cmocka_unit_test(test_go_switch),
+		cmocka_unit_test(test_go_switch), cmocka_unit_test(test_go_offsets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
