@@ -247,9 +247,9 @@ static uint32_t steps_for(const struct session *s, uint64_t samples, uint64_t re
 	const struct perf_options *o = perf_source_options(s->source);
 	const struct session_budget *b = &s->budget;
 	uint64_t events = o->tasks ? reader_n_sampled(s->reader) * o->n_cpus : 0;
-	uint32_t steps = b->steps;
+	uint32_t steps = b->steps, most = o->tasks ? PERF_RATE_STEPS : UINT32_MAX;
 
-	while (b->rate && rate_at(b, steps + 1) >= PERF_RATE_LEAST &&
+	while (b->rate && steps < most && rate_at(b, steps + 1) >= PERF_RATE_LEAST &&
 	       samples < received / PERF_RATE_STEP && received / PERF_RATE_STEP >= events) {
 		received /= PERF_RATE_STEP;
 		steps++;

@@ -545,14 +545,15 @@ wait_for used $PRIVATE 20
 wait_for used $HOOKED 20
 # One that ends is replaced by one that is confined as it was.  What comes is a piece of work for it: a process to read,
 # stacks of one that consents that are longer than their copy.  The process is there until the walk through /proc has found it.
-NEW=
+ends_new() { [ ! -f "$TMP/new" ] || { kill "$(cat "$TMP/new")"; rm "$TMP/new"; }; } # (a file: checks are subshells)
 replaced() { # NAME PIDS : is there one of that name which is none of these?
 	local pid
-	if [ -z "$NEW" ] || used $NEW 2000; then
-		[ -z "$NEW" ] || kill $NEW
+	if [ ! -f "$TMP/new" ] || used "$(cat "$TMP/new")" 2000; then
+		ends_new
 		rm -f "$TMP/bin/new"
 		cp "$TMP/bin/recursion" "$TMP/bin/new" # a file that has not been parsed
-		runs_as_alice "$TMP/bin/new" 6000; NEW=$!
+		runs_as_alice "$TMP/bin/new" 6000
+		echo $! >"$TMP/new"
 	fi
 	for pid in $(pgrep -P "$DAEMON_PID" -x "$1"); do
 		case " $2 " in *" $pid "*) ;; *) return 0 ;; esac
@@ -569,8 +570,7 @@ while read -r name bits; do
 	[ -n "$killed" ] || continue
 	kill -KILL $killed
 	check guarded-$name-comes-again wait_for replaced $name "$killed"
-	[ -z "$NEW" ] || kill $NEW
-	NEW=
+	ends_new
 	check guarded-$name-as-before guarded $name $bits
 done <<TABLE
 pw-files 38 2
