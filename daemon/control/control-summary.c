@@ -10,11 +10,13 @@ enum { MODULES = 16 }; /* modules without symbols in a message */
 	X(duration_s)     \
 	X(cpu_accounted) X(self_cpu_s) X(self_us_per_sample) X(self_peak_rss_kb) X(code)
 #define COUNT_FIELDS(X) X(lost_samples) X(lost_sideband) X(lost_exact)
-#define ACCOUNT_FIELDS(X)                                                            \
-	X(received)                                                                  \
-	X(emitted)                                                                   \
-	X(whole) X(unchecked) X(lacks_functions) X(freed_functions) X(cut) X(frames) \
-		X(lost_records) X(lost_sideband_records) X(throttled_ns)
+#define ACCOUNT_FIELDS(X)  \
+	X(received)        \
+	X(emitted)         \
+	X(whole)           \
+	X(unchecked)       \
+	X(lacks_functions) \
+	X(freed_functions) X(cut) X(frames) X(lost_records) X(lost_sideband_records) X(throttled_ns)
 #define TRACE_FIELDS(X) \
 	X(n_sources) X(duration_s) X(overwritten) X(discarded) X(full) X(untriggered)
 

@@ -345,8 +345,8 @@ if has_tool go-stripped go && check go-stripped-build env GOCACHE="$TMP/go" GOPA
 		[ $mode = stripped ] && flags="-s -w"
 		check go-cgo-$mode-build env GOCACHE="$TMP/go" GOPATH="$TMP/gopath" GO111MODULE=off GOTOOLCHAIN=local GOFLAGS= CGO_ENABLED=1 \
 			go build -buildmode=${mode/stripped/exe} -ldflags "$flags" -o "$TMP/gocgo-$mode" "$LANGUAGES/cgo.go" || continue
-		# (2 s: at the start, until the BPF program runs, calls that are short are read too late)
-		row go-cgo-$mode 99.5 "$TMP/gocgo-$mode" $((2 * SECONDS_EACH)) north
+		# (4 s: at the start, until the BPF program runs, calls that are short are read too late)
+		row go-cgo-$mode 99.5 "$TMP/gocgo-$mode" $((4 * SECONDS_EACH)) north
 		# Each thread stays on one of two callers for some microseconds: until the BPF program runs most are read too late.
 		row go-callers-$mode 95 "$TMP/gocgo-$mode" "$SECONDS_EACH" c
 		called_right go-callers-$mode
