@@ -7,7 +7,7 @@
  *     process    [sched.sp: return address .. goexit .. stack.hi]
  *
  * The goroutine's stack stays as it is while its thread runs on g0, so what is read soon is right where the thread has not gone
- * back.  The frames stand only when all of this holds; otherwise the stack is cut at the switch:
+ * back.  The frames stand only when all of this holds; otherwise the stack is cut at the switch (without memory it ends there):
  *
  *     the words of m and g, and those of the copy at the switch, are the same right before the stack is read and right after it,
  *     by one request
@@ -533,6 +533,9 @@ enum step native_go(struct native *e, struct walk *w)
 {
 	struct go_walk x = {.e = e, .w = w, .go = go_of(e)};
 
+	if (!w->snapshot->space->memory &&
+	    !w->snapshot->n_python) /* the goroutine's stack is out of reach */
+		return walk_end(w, UW_WHOLE, UW_OK, 0);
 	if (!x.go || w->go) /* a goroutine's stack has no frame of these functions */
 		return walk_end(w, UW_CUT, UW_OK, w->sp);
 	x.kind = kind_of(&x);

@@ -324,7 +324,7 @@ fi
 LANGUAGES=$PWD/tests/programs/languages
 if has_tool go-stripped go && check go-stripped-build env GOCACHE="$TMP/go" GOPATH="$TMP/gopath" GO111MODULE=off GOTOOLCHAIN=local GOFLAGS= \
 	go build -ldflags '-s -w' -o "$TMP/gostripped" "$LANGUAGES/work.go"; then
-	row go-stripped 99.5 "$TMP/gostripped" "$SECONDS_EACH"
+	row go-stripped 99.5 "$TMP/gostripped" $((3 * SECONDS_EACH))
 	judged go-stripped 99.5 main.goWork=main.goInner
 	# C functions that goroutines call run on the thread's own stack: of the samples in them, those with the Go functions that the
 	# program's source states.  The C functions of a stripped program have no names.  Behind the start, which is read late.

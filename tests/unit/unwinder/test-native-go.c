@@ -226,8 +226,9 @@ static void test_hostile(void **state)
 	SYSTEMSTACK(f, 6);
 	world.memory.read_ranges = NULL;
 	assert_cut(f);
-	fixture_space(f, 6, NULL); /* out of reach */
-	assert_cut(f);
+	fixture_space(f, 6, NULL); /* out of reach: the thread's own stack ends here */
+	run(f, SMALL + 0x10);
+	assert_result(f, UW_WHOLE, UW_OK, 2);
 }
 
 /* Another function has been called at the same place of the thread's own stack. */
