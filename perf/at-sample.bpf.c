@@ -476,22 +476,29 @@ static __always_inline bool innermost_frame(const struct python_process *p, u64 
 	return minor >= 13 || read_word(*frame + (minor < 12 ? 8 : 0), frame);
 }
 
-/* Haskell's stack, from rbp up: rbp, then as many words as can be read.  Returns the bytes of both, whole frames. */
-static __always_inline u32 copy_words(struct python_record *r, u64 bp)
+/* A stack in the heap, from @from up, behind @head words of a record: as many words as can be read.  Returns the bytes of both, whole
+ * frames; 0: none can be read. */
+static __always_inline u32 copy_words(u64 *to, const u32 head, u64 from)
 {
-	u64 *to = (u64 *)r->frames;
-
-	if (bp & 7)
-		return 0;
-	to[0] = bp;
-#define WORDS(bytes)                                                               \
-	if (!bpf_probe_read_user(to + 1, (bytes) - sizeof(*to), (const void *)bp)) \
+#define WORDS(bytes)                                                                         \
+	if (!bpf_probe_read_user(to + head, (bytes)-head * sizeof(*to), (const void *)from)) \
 		return bytes;
 	WORDS(7680)
 	WORDS(3072)
 	WORDS(1008)
 	WORDS(240)
 	return 0;
+}
+
+/* Haskell's, from rbp up: rbp, then the words. */
+static __always_inline u32 stg_words(struct python_record *r, u64 bp)
+{
+	u64 *to = (u64 *)r->frames;
+
+	if (bp & 7)
+		return 0;
+	to[0] = bp;
+	return copy_words(to, 1, bp);
 }
 
 /* The thread's m: by r14, which has a g in Go's functions, or that of an earlier sample; its procid proves it. */
@@ -523,22 +530,6 @@ static __always_inline bool go_place(const struct python_process *p, const struc
 	return 1;
 }
 
-/* Behind the place: as copy_words(). */
-static __always_inline u32 go_words(u64 *to)
-{
-	u64 sp = to[GO_COPY_SP];
-
-#define GO_WORDS(bytes)                                                                 \
-	if (!bpf_probe_read_user(to + GO_COPY_HEAD, (bytes)-GO_COPY_HEAD * sizeof(*to), \
-				 (const void *)sp))                                     \
-		return bytes;
-	GO_WORDS(7680)
-	GO_WORDS(3072)
-	GO_WORDS(1008)
-	GO_WORDS(240)
-	return 0;
-}
-
 static __always_inline void go_stack(struct python_table *table, const struct python_process *p,
 				     const struct thread *t)
 {
@@ -556,7 +547,7 @@ static __always_inline void go_stack(struct python_table *table, const struct py
 	for (i = 0; i < GO_COPY_HEAD; i++)
 		to[i] = place[i];
 	r->head = (struct at_sample_record){.time = bpf_ktime_get_ns(), .sp = t->sp, .tid = t->tid};
-	r->head.len = go_words(to);
+	r->head.len = copy_words(to, GO_COPY_HEAD, to[GO_COPY_SP]);
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
@@ -613,7 +604,7 @@ static __always_inline void python_frames(const struct thread *t)
 	w.record->head =
 		(struct at_sample_record){.time = bpf_ktime_get_ns(), .sp = t->sp, .tid = t->tid};
 	if (w.kind & PYTHON_IS_STG) {
-		w.record->head.len = copy_words(w.record, t->bp);
+		w.record->head.len = stg_words(w.record, t->bp);
 		bpf_ringbuf_submit(w.record, BPF_RB_NO_WAKEUP);
 		return;
 	}
