@@ -140,8 +140,7 @@ static int list_run(int argc, char **argv)
 		note_tracefs(r);
 	if (list.n)
 		return 0;
-	log_error("list: no %sevent has '%.64s' in its name", r < 0 ? "other " : "",
-		  list.text ? list.text : "");
+	log_error("list: no event has '%.64s' in its name", list.text ? list.text : "");
 	return 1;
 }
 
