@@ -65,9 +65,6 @@ enum {
 	PYTHON_IS_GO = 0x1000
 };
 
-/* Words of a record of Go, before those of the stack. */
-enum { GO_COPY_M, GO_COPY_G, GO_COPY_LO, GO_COPY_HI, GO_COPY_SP, GO_COPY_PC, GO_COPY_HEAD };
-
 /* Where the frames of a process are: addresses and offsets of its interpreter.
  *   Python   the address of the pointer to its main interpreter ─► thread states ─► frame
  *   PHP      the address of the pointer to the innermost frame
@@ -97,7 +94,7 @@ struct python_table {
 /* Words of a frame: its address; its code object; its caller's frame in the low 48 bits, its owner in bits 56 to 63, and of
  * 3.11 is_entry in bits 48 to 55.  PHP, Ruby: its address; its function in the low 48 bits, and in bit 48: it is the first frame of
  * a run; its instruction; in bits 48 to 63 of its address the function's sign (symbols/script-sign.h), 0: not known.
- * Haskell: rbp, then the words from there up.  Go: GO_COPY_*, then the words of the goroutine's stack from its sp up. */
+ * Haskell: rbp, then the words from there up.  Go: GO_COPY_* (base/go-layout.h), then the words of the goroutine's stack from its sp up. */
 struct python_record {
 	struct at_sample_record head;
 	__u64 frames[PYTHON_STACK_MAX][PYTHON_STACK_WORDS];

@@ -14,6 +14,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "base/go-layout.h"
 #include "base/sign-mix.h"
 #include "perf/at-sample-records.h"
 

@@ -21,6 +21,7 @@
  * Where a BPF program has copied the goroutine's stack at the sample (perf/at-sample.h), that copy is used: it is exact.
  *
  * Functions that read the clock leave the goroutine's stack in the same way; rbp, which the vDSO keeps, leads back to it. */
+#include "base/go-layout.h"
 #include "symbols/vm-memory.h"
 #include "unwinder/native.h"
 
@@ -37,11 +38,8 @@ enum {
 	GO_PIECE = 48 << 10, /* is read with the words around; deeper stacks have further pieces */
 };
 
-/* Words of uw_snapshot.python, before those of the stack (perf/at-sample-records.h). */
-enum { GO_COPY_M, GO_COPY_G, GO_COPY_LO, GO_COPY_HI, GO_COPY_SP, GO_COPY_PC, GO_COPY_HEAD };
-
-/* runtime/runtime2.go of 1.18 to 1.24, where no code of systemstack was seen. */
-static const struct code_go_offsets usual = {.m = 0x30, .curg = 0xc0, .sp = 0x38};
+/* Where no code of systemstack was seen. */
+static const struct code_go_offsets usual = {.m = GO_G_M, .curg = GO_M_CURG, .sp = GO_G_SP};
 
 struct native_go {
 	/* What a thread had at its last sample of this kind. */

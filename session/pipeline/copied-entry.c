@@ -1,5 +1,6 @@
 /* copied-entry.c - see copied-entry.h. */
 #include "session/pipeline/copied-entry.h"
+#include "base/go-layout.h"
 #include "proc/process.h"
 #include "session/pipeline/adapt.h"
 #include "symbols/image.h"
@@ -96,13 +97,13 @@ void copied_entry_add_go(struct python_stacks *stacks, struct process *process)
 	if (process->has_go || process->language)
 		return;
 	process->has_go = true;
-	/* runtime/runtime2.go of 1.18 to 1.24; m.procid proves it. */
+	/* m.procid proves the layout. */
 	python_stacks_add(stacks, process->pid,
 			  &(struct python_threads){.kind = PYTHON_IS_GO,
-						   .native = 0x30,
-						   .threads = 0x48,
-						   .next = 0xc0,
-						   .frame = 0x38});
+						   .native = GO_G_M,
+						   .threads = GO_M_PROCID,
+						   .next = GO_M_CURG,
+						   .frame = GO_G_SP});
 }
 
 void copied_entry_add(struct python_stacks *stacks, uint32_t pid, const struct uw_module *module)
