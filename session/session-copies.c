@@ -330,12 +330,14 @@ static bool copies_heap_stacks(const struct session *s)
 /* How much of its stack the thread of a sample needs. */
 static int learn(struct session *s, const struct outcome *o)
 {
-	bool beyond = o->stack_used > o->info.full_copy ||
-		      (!o->other_stack && o->result == UW_CUT && o->reason != UW_TOO_DEEP);
+	bool cut = !o->other_stack && o->result == UW_CUT && o->reason != UW_TOO_DEEP;
+	bool beyond = o->stack_used > o->info.full_copy || cut;
+	/* The program's copy had not all of it, either. */
+	bool incomplete = o->stack_used > o->info.stack_len || cut;
 
 	if (o->other_stack && !s->budget.saving && !copies_heap_stacks(s))
 		read_soon(s, o->info.cpu);
-	else if (o->info.full_copy && beyond && !is_copied(s, o) && reads_soon(s, o->info.cpu))
+	else if (o->info.full_copy && incomplete && !is_copied(s, o) && reads_soon(s, o->info.cpu))
 		read_soon(s, o->info.cpu);
 	learn_heap_stack(s, o);
 	/* The next one may need more than any copy holds. */

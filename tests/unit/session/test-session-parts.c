@@ -265,7 +265,7 @@ static void test_read_soon(void **state)
 {
 	static struct features features = {.has[FEATURE_BPF] = true};
 	const struct at_sample_options options = {.features = &features, .deep = true};
-	struct outcome o = {.result = UW_CUT, .reason = UW_MEMORY};
+	struct outcome o = {.result = UW_CUT, .reason = UW_MEMORY}, whole;
 	struct at_sample *at = NULL;
 	char why[256] = "";
 	struct fixture f;
@@ -286,6 +286,11 @@ static void test_read_soon(void **state)
 	s->eager_until = 0;
 	o.info.cpu = perf_source_options(s->source)->cpus[0];
 	o.info.stack_len = o.info.full_copy = 65288;
+	/* The sample has a longer copy with the whole stack: so will the next one. */
+	whole = (struct outcome){.result = UW_WHOLE, .stack_used = 140000, .info = o.info};
+	whole.info.stack_len = 146000;
+	assert_int_equal(session_copies.outcome(s, &whole), 0);
+	assert_true(!s->eager_until && !s->n_soon);
 	if (at) {
 		s->options.at_sample = at;
 		assert_int_equal(session_copies.outcome(s, &o), 0);
