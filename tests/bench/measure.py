@@ -239,10 +239,10 @@ class Run:
         self.json, self.stop_s = json, stop_s
 
 
-def attach(argv, seconds, output, each=None):
+def attach(argv, seconds, output, each=None, env=None):
     """Starts a profiler, stops it with SIGINT after @seconds, waits.  @each(pid) is called ten times a second."""
     at = time.monotonic()
-    p = start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    p = start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
     end = at + seconds
     while (left := end - time.monotonic()) > 0:
         if each:
@@ -258,10 +258,10 @@ def attach(argv, seconds, output, each=None):
     return Run(cpu, usage, 0, done - at, stop_s=done - stop), out, err
 
 
-def perfwind(setup, target, seconds, hz, options=(), output=None, each=None, binary=None):
+def perfwind(setup, target, seconds, hz, options=(), output=None, each=None, binary=None, env=None):
     output = output or setup.file("bench.pftrace")
     argv = [binary or setup.perfwind, "record", "-q", "--json", "-F", str(hz), "-o", output, *options, *target]
-    run, out, _ = attach(argv, seconds, output, each)
+    run, out, _ = attach(argv, seconds, output, each, env)
     run.json = json.loads(out)
     run.samples = run.json["samples"]
     return run

@@ -1,5 +1,5 @@
-"""part_runtimes.py - what a sample of each runtime costs the profiler itself: C next to Python, Java and node, the functions of which are
-read from the memory of the process.
+"""part_runtimes.py - what a sample of each runtime costs the profiler itself: C next to Python, PHP, Ruby, Java and node, the functions
+of which are read from the memory of the process: of the first three at the sample by the BPF program, and without it after the sample.
 
 Attached in turn, each time for a short and for a long while, as in part_cost.py:
     quotient   CPU of the long run / its samples, start and end included
@@ -32,34 +32,50 @@ def java_work(setup):
     return measure.Busy(["java", "-cp", folder, "Work", "all", "1000000"], settle=5.0)  # it compiles at first
 
 
-def node_work(_):
-    return measure.Busy(["node", os.path.join(SOURCES, "runtimes", "work.js"), "1000000"])
+def script_work(tool, name):
+    return lambda _: measure.Busy([tool, os.path.join(SOURCES, "runtimes", name), "1000000"])
 
 
-WORKS = (("C", "cc", c_work), ("python3", None, measure.python_work), ("java", "javac", java_work), ("node", "node", node_work))
+# name, program that it needs, its start, read without BPF too
+WORKS = (("C", "cc", c_work, False), ("python3", None, measure.python_work, True), ("php", "php", script_work("php", "leaves.php"), True),
+         ("ruby", "ruby", script_work("ruby", "leaves.rb"), True), ("java", "javac", java_work, False),
+         ("node", "node", script_work("node", "work.js"), False))
+LATE = dict(os.environ, PERFWIND_WITHOUT="bpf")
+
+
+def measure_ways(setup, pid, ways, rounds, seconds):
+    """The ways (name, environment) in turn, in each round."""
+    found = {name: {"quotient": [], "more": [], "per_s": []} for name, _ in ways}
+    for _ in range(rounds):
+        for name, env in ways:
+            short, long = (measure.perfwind(setup, ["-p", str(pid)], s, 999, env=env) for s in seconds)
+            if long.samples <= short.samples:
+                raise measure.BenchError(f"{name}: {short.samples} samples in {seconds[0]} s, {long.samples} in {seconds[1]} s")
+            found[name]["quotient"].append(long.cpu / long.samples * 1e6)
+            found[name]["more"].append((long.cpu - short.cpu) / (long.samples - short.samples) * 1e6)
+            found[name]["per_s"].append(long.samples / seconds[1])
+    return {name: {k: measure.spread(v) for k, v in f.items()} for name, f in found.items()}
+
+
+def row(name, found, own):
+    cells = [name]
+    for key in ("quotient", "more"):
+        cells += [measure.show(found[key]), f"{measure.ratio(found[key]['median'], own[key]['median']):.1f}"]
+    return [*cells, f"{found['per_s']['median']:.0f}"]
 
 
 def measure_part(setup):
     rounds, seconds = (1, (1, 5)) if setup.quick else (3, (2, 12))
     rows, result = [["runtime", "us/sample", "x", "us/more sample", "x", "samples/s"]], {}
-    for name, tool, start in WORKS:
+    for name, tool, start, reads in WORKS:
         if tool and not shutil.which(tool):
             print(f"  left out: {name}: {tool} is not installed")
             continue
-        found = {"quotient": [], "more": [], "per_s": []}
+        ways = [(name, None)] + ([(f"{name} without BPF", LATE)] if reads else [])
         with start(setup) as busy:
-            for _ in range(rounds):
-                short, long = (measure.perfwind(setup, ["-p", str(busy.pid)], s, 999, []) for s in seconds)
-                if long.samples <= short.samples:
-                    raise measure.BenchError(f"{name}: {short.samples} samples in {seconds[0]} s, {long.samples} in {seconds[1]} s")
-                found["quotient"].append(long.cpu / long.samples * 1e6)
-                found["more"].append((long.cpu - short.cpu) / (long.samples - short.samples) * 1e6)
-                found["per_s"].append(long.samples / seconds[1])
-        found = result[name] = {k: measure.spread(v) for k, v in found.items()}
-        own = result.get("C", found)
-        rows.append([name, measure.show(found["quotient"]), f"{measure.ratio(found['quotient']['median'], own['quotient']['median']):.1f}",
-                     measure.show(found["more"]), f"{measure.ratio(found['more']['median'], own['more']['median']):.1f}",
-                     f"{found['per_s']['median']:.0f}"])
+            for way, found in measure_ways(setup, busy.pid, ways, rounds, seconds).items():
+                result[way] = found
+                rows.append(row(way, found, result.get("C", found)))
     print(f"\n  999 Hz, {rounds} rounds of {seconds[0]} and {seconds[1]} s")
     measure.table(rows)
     return result

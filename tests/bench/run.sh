@@ -9,7 +9,7 @@
 #   marks     what a mark costs a program
 #   deep      stacks deeper than 64 KB, as root and as an ordinary user has them
 #   neighbour wake-ups, --max-cpu, perf record at the same time
-#   runtimes  own CPU a sample of Python, Java and node next to C
+#   runtimes  own CPU a sample of Python, PHP, Ruby, Java and node next to C
 #
 # Without names: all of them.  BENCH_QUICK=1: short runs, larger noise.  BENCH_BEFORE=PERFWIND: another build runs in turn
 # with this one (cost, slowdown, start, import).  The table at the end has each figure with a goal.  Nothing is asserted: the
