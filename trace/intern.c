@@ -11,6 +11,7 @@
 
 enum {
 	FIRST_SLOTS = 4096,
+	FRAMES_A_WORD = 64, /* of frames_written */
 	PATH_MAX_BYTES = 4096,
 	NAME_MAX_BYTES =
 		16 << 10, /* a demangled name is cut before; anything longer is an accident */
@@ -59,6 +60,7 @@ void intern_deinit(struct intern *in)
 	drop_mappings(in);
 	unshared_free(in->frames, in->room_frames * sizeof(*in->frames));
 	unshared_free(in->frame_slots, in->n_frame_slots * sizeof(*in->frame_slots));
+	free(in->frames_written);
 	free(in->names_written.written);
 	string_table_deinit(&in->names);
 	stacks_deinit(&in->stacks);
@@ -202,12 +204,29 @@ static uint32_t *frame_slot(const struct intern *in, uint32_t mapping, uint64_t 
 	return &in->frame_slots[i];
 }
 
+/* Room for @n frames. */
+static int bits_grow(struct intern *in, size_t n)
+{
+	size_t before = in->room_frames / FRAMES_A_WORD, words = n / FRAMES_A_WORD;
+	uint64_t *more = reallocarray(in->frames_written, words, sizeof(*more));
+
+	if (!more)
+		return fail(-ENOMEM);
+	memset(more + before, 0, (words - before) * sizeof(*more));
+	in->frames_written = more;
+	return 0;
+}
+
 static int frames_grow(struct intern *in)
 {
 	size_t n_slots = in->n_frame_slots ? in->n_frame_slots * 2 : FIRST_SLOTS;
 	struct intern_frame *frames;
-	uint32_t *slots = unshared_new(n_slots * sizeof(*slots));
+	uint32_t *slots;
+	int r = bits_grow(in, n_slots / 2);
 
+	if (r < 0)
+		return trace(r);
+	slots = unshared_new(n_slots * sizeof(*slots));
 	if (!slots)
 		return fail(-ENOMEM);
 	frames = unshared_resize(in->frames, in->room_frames * sizeof(*frames),
@@ -372,7 +391,8 @@ static size_t kind_text(const struct intern_frame *f, char to[static 64])
 
 static int write_frame(struct intern *in, uint32_t id)
 {
-	struct intern_frame *f = &in->frames[id - in->first_frame];
+	const uint32_t index = id - in->first_frame;
+	struct intern_frame *f = &in->frames[index];
 	size_t body = pack_number_size(INTERNED_STRING__IID, id) +
 		      pack_number_size(FRAME__MAPPING_ID, f->mapping);
 	char kind[64];
@@ -405,7 +425,8 @@ static int write_frame(struct intern *in, uint32_t id)
 	if (kind_len)
 		p = pack_bytes(p, FRAME__KIND_STR, kind, kind_len);
 	in->pending.len = (size_t)(p - in->pending.data);
-	f->written = in->generation;
+	f->written = true;
+	in->frames_written[index / FRAMES_A_WORD] |= 1ull << index % FRAMES_A_WORD;
 	return 0;
 }
 
@@ -417,7 +438,9 @@ static int write_callstack(struct intern *in, uint32_t id, const uint32_t *ids, 
 	int r;
 
 	for (size_t i = 0; i < n; i++) {
-		if (in->frames[ids[i] - in->first_frame].written == in->generation)
+		uint32_t index = ids[i] - in->first_frame;
+
+		if (in->frames_written[index / FRAMES_A_WORD] >> index % FRAMES_A_WORD & 1)
 			continue;
 		r = write_frame(in, ids[i]);
 		if (r < 0)
@@ -467,6 +490,8 @@ void intern_new_generation(struct intern *in)
 {
 	in->generation++;
 	in->pending.len = 0;
+	if (in->frames_written)
+		memset(in->frames_written, 0, in->room_frames / 8);
 	stacks_clear(&in->stacks);
 }
 
@@ -480,6 +505,7 @@ int intern_forget_frames(struct intern *in)
 	in->frames = NULL;
 	unshared_free(in->frame_slots, in->n_frame_slots * sizeof(*in->frame_slots));
 	in->frame_slots = NULL;
+	free(take(in->frames_written));
 	in->n_frames = in->room_frames = in->n_frame_slots = 0;
 	free(in->names_written.written);
 	in->names_written = (struct marks){0};

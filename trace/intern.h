@@ -18,8 +18,8 @@
 struct intern_frame {
 	uint64_t rel_pc;
 	uint32_t mapping, name; /* name 0: none yet */
-	uint32_t written;
-	uint8_t kind; /* enum frame_kind */
+	bool written;		/* in any generation */
+	uint8_t kind;		/* enum frame_kind */
 };
 struct intern_mapping {
 	uint32_t path, build_id; /* in places; 0: none.  path: normalised, as readers show it */
@@ -37,6 +37,8 @@ struct intern {
 
 	struct intern_frame *frames;
 	uint32_t *frame_slots; /* index + 1 */
+	uint64_t *
+		frames_written; /* a bit each: in this generation.  A new stack asks for all of its frames */
 	size_t n_frames, room_frames, n_frame_slots;
 	uint32_t first_frame;	   /* id of frames[0] */
 	uint32_t frame_generation; /* counts forgettings, from 1 */

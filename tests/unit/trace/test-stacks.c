@@ -78,7 +78,7 @@ static void test_growth(void **state)
 		assert_int_equal(add(&s, ids, n, false), i + 1);
 	}
 	assert_true(s.n_slots >= 2 * s.n_entries);
-	assert_true(stacks_bytes(&s) > N * 30 * 4);
+	assert_true(stacks_bytes(&s) >= N * sizeof(*s.slots));
 	stacks_clear(&s);
 	assert_int_equal(stacks_bytes(&s), 0);
 	fill(ids, &n, 7);

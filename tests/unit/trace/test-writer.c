@@ -607,7 +607,7 @@ static void test_forget(void **state)
 	assert_true(writer_generation(s.writer) != generation);
 	assert_null(s.writer->intern.frames);
 	assert_null(s.writer->intern.frame_slots);
-	assert_null(s.writer->intern.stacks.words);
+	assert_null(s.writer->intern.stacks.slots);
 	assert_int_equal(intern_frame_bytes(&s.writer->intern), 0);
 	assert_int_equal(writer_callstack(s.writer, &frame, 1, &callstack), -ESTALE);
 	frame = one_frame(s.writer, "/a", 1, "f");
@@ -628,7 +628,7 @@ static void test_forget(void **state)
 static void test_no_allocation(void **state)
 {
 	uint32_t frames[50];
-	const void *packet, *pending, *words;
+	const void *packet, *pending, *slots;
 	struct session s;
 
 	(void)state;
@@ -639,14 +639,14 @@ static void test_no_allocation(void **state)
 	write_sample(s.writer, frames, 49, 1);
 	packet = s.writer->packet.data;
 	pending = s.writer->intern.pending.data;
-	words = s.writer->intern.stacks.words;
+	slots = s.writer->intern.stacks.slots;
 	for (uint32_t i = 0; i < 1000; i++) {
 		frames[0] = 1 + i % 50;
 		write_sample(s.writer, frames, 50, i);
 	}
 	assert_ptr_equal(packet, s.writer->packet.data);
 	assert_ptr_equal(pending, s.writer->intern.pending.data);
-	assert_ptr_equal(words, s.writer->intern.stacks.words);
+	assert_ptr_equal(slots, s.writer->intern.stacks.slots);
 	close_session(&s);
 }
 
