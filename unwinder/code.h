@@ -46,6 +46,19 @@ struct code_go_offsets {
 /* @code: CODE_GO_AFTER bytes or more behind the call in systemstack, which leads back to the goroutine.  false: other code. */
 bool code_go_offsets(const uint8_t *code, size_t len, struct code_go_offsets *ret_offsets);
 
+/* OCaml's raise (native-ocaml.c) that was interrupted at @code + @before, of @len bytes in all: the words from rsp to the one with the
+ * handler's address. */
+enum {
+	CODE_RAISE_NONE = -1,
+	CODE_RAISE_R11 = -2, /* the address is in r11, and rsp is the handler's */
+	CODE_RAISE_BEFORE = 12,
+	CODE_RAISE_AFTER = 12,
+};
+int code_raise(const uint8_t *code, size_t before, size_t len);
+/* @code: a function of x86-64 from its first byte on.  The offset of the first conditional jump to @to; @to: there is none before it, or an
+ * instruction is not known. */
+size_t code_branch_to(const uint8_t *code, size_t to);
+
 enum {
 	CODE_WALK_BEFORE = 64, /* bytes wanted before an address: loops jump back */
 	CODE_WALK_AFTER = 640,

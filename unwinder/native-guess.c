@@ -690,6 +690,8 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 	}
 	if (form == RULE_FORM_GO)
 		return native_go(e, w);
+	if (form == RULE_FORM_HANDLER)
+		return native_ocaml_handler(e, w, rule);
 	if (form == RULE_FORM_ROOT || (form == RULE_FORM_FP && guess_is_root(w, rule)))
 		return walk_end(w, UW_WHOLE, UW_OK, 0);
 	result = form == RULE_FORM_FP && !caller ? guess_leaf(e, w, rule, &g)

@@ -53,9 +53,8 @@ size_t native_code(const struct walk *w, uint64_t address, size_t before, size_t
 	return got > 0 && (size_t)got <= before + after ? (size_t)got : 0;
 }
 
-/* The same of a file's code, which does not change: read by pages, as each read takes two context switches. */
-static size_t code_of_file(struct native *e, const struct walk *w, const struct uw_map *map,
-			   uint64_t address, size_t before, size_t after, uint8_t *to)
+size_t native_file_code(struct native *e, const struct walk *w, const struct uw_map *map,
+			uint64_t address, size_t before, size_t after, uint8_t *to)
 {
 	uint64_t from = address - before, start = from & ~(uint64_t)(NATIVE_CODE_PAGE - 1);
 	uint64_t skip = from - start;
@@ -158,8 +157,8 @@ static bool native_exit(struct native *e, const struct walk *w, const struct nat
 	if (w->machine->link || !rule_is_frame(*rule))
 		return true;
 	/* By the second byte: the first may be its mapping's first. */
-	len = code_of_file(e, w, place->map, address + 1, before + 1,
-			   min_u64(EXIT_AFTER, fde->end - place->vaddr) - 1, code);
+	len = native_file_code(e, w, place->map, address + 1, before + 1,
+			       min_u64(EXIT_AFTER, fde->end - place->vaddr) - 1, code);
 	if (len <= before)
 		return native_has_code(w, address + 1);
 	if (!code_exits(code, before, len, &exit) || (exit.bp >= 0 && exit.bp & 7) ||
@@ -442,7 +441,7 @@ static bool one_row_moves(struct native *e, const struct walk *w, const struct n
 	if (known->moves == known->seen && known->seen < at) {
 		len = min_u64((at | (ONE_ROW_STEP - 1)) + 1 + ONE_ROW_INSN, size);
 		/* By its second byte: the first may be its mapping's first. */
-		len = code_of_file(e, w, place->map, address - at + 1, 1, len - 1, code);
+		len = native_file_code(e, w, place->map, address - at + 1, 1, len - 1, code);
 		if (len < at)
 			return false;
 		known->moves = (uint32_t)code_moves_sp(code, len);
@@ -620,8 +619,9 @@ static rule_t native_compile(struct native *e, const struct walk *w,
 	switch (native_find_row(e, place, leaf ? &ends : NULL, &rule, &fde)) {
 	case CFI_OK:
 		*ret_kept = native_holds(e, w, place, address, &fde, &rule);
+		*ret_kept &= native_ocaml_rule(e, w, place, address, leaf, &fde, &rule);
 		if (!ends)
-			*ret_kept = native_exit(e, w, place, address, &fde, &rule);
+			*ret_kept &= native_exit(e, w, place, address, &fde, &rule);
 		return rule;
 	case CFI_NONE:
 		rule = native_compile_behind(e, place);

@@ -8,6 +8,7 @@
  *   native-chain.c engine fp: the kernel's callchain, checked against CFI
  *   native-deep.c  beyond the copy: the memory of the process, and the proof of what was read
  *   native-go.c    Go: from the thread's own stack to the goroutine's
+ *   native-ocaml.c OCaml: raises, and calls behind a function's code
  *   native-hole.c  across a frame that the end of the copy cuts in two
  *   native-script.c the functions that an interpreter runs, in place of its evaluation loop's frames
  *
@@ -348,6 +349,9 @@ void native_forget_indexes(struct native *e, const struct uw_module *module);
  * no process (an import).  Returns the bytes read, 0: none. */
 size_t native_code(const struct walk *w, uint64_t address, size_t before, size_t after,
 		   uint8_t *to);
+/* The same of a file's code in @map, which does not change: read by pages, as each read takes two context switches. */
+size_t native_file_code(struct native *e, const struct walk *w, const struct uw_map *map,
+			uint64_t address, size_t before, size_t after, uint8_t *to);
 /* Is there a source of code bytes? */
 bool native_has_code(const struct walk *w, uint64_t address);
 
@@ -415,6 +419,14 @@ void native_script(struct native *e, struct walk *w);
 void native_stg(struct native *e, struct walk *w);
 void native_stg_free(struct native *e);
 void native_script_free(struct native *e);
+
+/* ---- native-ocaml.c ---- */
+/* *rule is that of the code at @address, at @place, by CFI: replaces it where OCaml's CFI does not hold.  false: the code cannot be read
+ * now. */
+bool native_ocaml_rule(struct native *e, const struct walk *w, const struct native_place *place,
+		       uint64_t address, bool leaf, const struct cfi_fde *fde, rule_t *rule);
+/* One frame on, from a raise: to the handler's function. */
+enum step native_ocaml_handler(struct native *e, struct walk *w, rule_t rule);
 
 /* ---- native-go.c ---- */
 /* One frame on, from the first frame of the thread's own stack to the goroutine that went there. */

@@ -60,6 +60,7 @@ enum rule_form {
 	RULE_FORM_OWN_STACK, /* x86-64: as FP where rbp leads into this stack, else as GO by rbp */
 	RULE_FORM_STG, /* x86-64: GHC's code; the word above the form is 1 where rsp is 8 bytes lower (native-guess.c) */
 	RULE_FORM_GO, /* x86-64: the first frame of a thread's own stack, which a goroutine went to (native-go.c) */
+	RULE_FORM_HANDLER, /* x86-64: OCaml's raise; rule_way_ra: where the handler's address is (native-ocaml.c) */
 	RULE_FORM_PUSHES, /* x86-64: the code is switching to another stack; has rule_source_* */
 };
 

@@ -40,6 +40,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (code_go_offsets(code + at, len - at, &offsets) &&
 	    (offsets.m | offsets.curg | offsets.sp) >= CODE_GO_OFFSET_MAX)
 		abort();
+	if (code_branch_to(code, len) > len || code_raise(code, at, len) > 1)
+		abort();
 	for (int arch = UW_ARCH_X86_64; arch <= UW_ARCH_AARCH64; arch++) {
 		size_t before = arch == UW_ARCH_AARCH64 ? at & ~(size_t)3 : at;
 

@@ -15,6 +15,8 @@
  *   0x1c00 goes    the same as Go's linker states it
  *   0x1c80 goes_pushing  by it, too, from byte 0x30 on CFA = rsp + 16
  *   0x1d00 goes_home  by it, CFA = rsp + 32
+ *   0x1e00 tries   as OCaml's compiler states it: CFA = rsp + 16, from byte 0x14 on + 32, 0x34 + 16, 0x44 + 8, 0x45 + 16
+ *   0x1e80 raises  its runtime: CFA = rsp + 8, from byte 8 on rsp, from 9 rsp - 8
  *   0x1d80 runs    CFA = rsp, rbp at CFA + 16392, return address at CFA + 16432, rsp + 16440: as GHC's StgRun has it
  *   0x1a80 emptied CFA = rsp + 8, rbp and rbx at CFA - 16 and - 24: behind its pops, which no CFI describes
  *   0x1b00 bare    CFA = rsp + 24, rbp at CFA - 16, and no epilogue in the CFI
@@ -48,6 +50,8 @@ enum {
 	GOES_PUSHING = 0x401c80,
 	GOES_HOME = 0x401d00,
 	RUNS = 0x401d80,
+	TRIES = 0x401e00,
+	RAISES = 0x401e80,
 	JIT = 0x600000,
 };
 
@@ -55,10 +59,11 @@ enum {
 struct fake {
 	struct uw_memory memory;
 	uint64_t stack[WORDS];
-	uint8_t code[0x100]; /* at JIT */
-	uint8_t still[0x80]; /* at STILL */
-	uint8_t bare[0x100]; /* at BARE, and BARE_FP */
-	uint8_t goes[0x100]; /* at GOES, and GOES_PUSHING */
+	uint8_t code[0x100];  /* at JIT */
+	uint8_t still[0x80];  /* at STILL */
+	uint8_t bare[0x100];  /* at BARE, and BARE_FP */
+	uint8_t goes[0x100];  /* at GOES, and GOES_PUSHING */
+	uint8_t tries[0x100]; /* at TRIES, and RAISES */
 	unsigned n_reads;
 };
 
@@ -109,6 +114,11 @@ static ssize_t fake_read(struct uw_memory *memory, uint64_t address, void *to, s
 		from = f->goes;
 		start = GOES;
 		size = sizeof(f->goes);
+	}
+	if (address >= TRIES && address < TRIES + sizeof(f->tries)) {
+		from = f->tries;
+		start = TRIES;
+		size = sizeof(f->tries);
 	}
 	if (address < start || address >= start + size)
 		return -1;
@@ -173,6 +183,12 @@ UNUSED static struct uw_module *module_make(void)
 		{RUNS, PUT_FDE(&eh, cie, RUNS - CFI_BIAS, 0x60, ADVANCE | 0x25, DEF_CFA, RSP, 0,
 			       OFFSET_SF, RBP, 0xff, 0x6f, OFFSET_SF, RIP, 0xfa, 0x6f,
 			       VAL_EXPRESSION, RSP, 4, 0x77, 0xb8, 0x80, 1)},
+		{TRIES,
+		 PUT_FDE(&eh, cie, TRIES - CFI_BIAS, 0x80, DEF_CFA_OFFSET, 16, ADVANCE | 0x14,
+			 DEF_CFA_OFFSET, 32, ADVANCE | 0x20, DEF_CFA_OFFSET, 16, ADVANCE | 0x10,
+			 DEF_CFA_OFFSET, 8, ADVANCE | 1, DEF_CFA_OFFSET, 16)},
+		{RAISES, PUT_FDE(&eh, cie, RAISES - CFI_BIAS, 0x80, ADVANCE | 8, DEF_CFA_OFFSET_SF,
+				 0, ADVANCE | 1, DEF_CFA_OFFSET_SF, 1)},
 	};
 
 	return module_of_functions(&eh, pairs, ARRAY_SIZE(pairs));

@@ -160,12 +160,52 @@ static void test_go_offsets(void **state)
 	assert_false(code_go_offsets(code, sizeof(code), &o));
 }
 
+/* The instructions of OCaml's raise, at each of them. */
+static void test_raise(void **state)
+{
+	static const uint8_t inlined[] = "\x90\x49\x8b\x66\x28\x41\x8f\x46\x28\x41\x5b\x41\xff\xe3";
+	static const uint8_t from_c[] = "\x90\x49\x8b\x66\x10\x41\x8f\x46\x10\x4d\x8b\x7e\x08\xc3";
+	static const uint8_t ret[] = "\x90\x49\x8b\x66\x10\x41\x8f\x46\x10\xc3";
+	static const uint8_t other[] = "\x90\x49\x8b\x66\x10\x41\x8f\x46\x18\xc3";
+
+	(void)state;
+	assert_int_equal(code_raise(inlined, 1, 14), CODE_RAISE_NONE); /* the mov: CFI holds */
+	assert_int_equal(code_raise(inlined, 5, 14), 1);
+	assert_int_equal(code_raise(inlined, 9, 14), 0);
+	assert_int_equal(code_raise(inlined, 11, 14), CODE_RAISE_R11);
+	assert_int_equal(code_raise(inlined, 5, 13), CODE_RAISE_NONE);
+	assert_int_equal(code_raise(inlined + 2, 3, 12), CODE_RAISE_NONE);
+	assert_int_equal(code_raise(from_c, 5, 14), 1);
+	assert_int_equal(code_raise(from_c, 9, 14), 0);
+	assert_int_equal(code_raise(from_c, 13, 14), 0);
+	assert_int_equal(code_raise(ret, 5, 10), 1);
+	assert_int_equal(code_raise(ret, 9, 10), 0);
+	assert_int_equal(code_raise(other, 9, 10), CODE_RAISE_NONE);
+}
+
+static void test_branch_to(void **state)
+{
+	/* nop; cmp $0x74,%al (a byte that looks like je); je +0x12; jb +0x20 */
+	static const uint8_t code[64] =
+		"\x90\x3c\x74\x74\x0d\x0f\x82\x15\0\0\0\x90\x90\x90\x90\x90"
+		"\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90";
+
+	(void)state;
+	assert_int_equal(code_branch_to(code, 0x12), 3);
+	assert_int_equal(code_branch_to(code, 0x20), 5);
+	assert_int_equal(code_branch_to(code, 0x1f), 0x1f);
+	assert_int_equal(code_branch_to(code, 4), 4); /* cut off */
+	assert_int_equal(code_branch_to(code, 0), 0);
+	assert_int_equal(code_branch_to((const uint8_t *)"\x06\x74\0", 3), 3); /* not known */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_calls),	  cmocka_unit_test(test_no_calls),
 		cmocka_unit_test(test_forms),	  cmocka_unit_test(test_goexit),
 		cmocka_unit_test(test_go_switch), cmocka_unit_test(test_go_offsets),
+		cmocka_unit_test(test_raise),	  cmocka_unit_test(test_branch_to),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
