@@ -553,6 +553,7 @@ static int open_session(struct record *rec)
 	if (r < 0)
 		return report_failure("cannot record", r);
 	so.consent = rec->consent;
+	so.n_sources = 1 + (uint32_t)rec->more.n;
 	set_waits(&rec->args, &so, rec->waits_note);
 	r = session_new(&so, rec->sink, &rec->loop, &rec->session, rec->own.lacks,
 			sizeof(rec->own.lacks));

@@ -103,6 +103,8 @@ struct session_options {
 	/* Bytes of stacks in the queue to the unwinder; past it samples are skipped; 0: the rings'
 	 * sizes are the limit. */
 	uint64_t enqueued_bytes;
+	uint32_t
+		n_sources; /* of one recording: they share the memory that may be locked; 0: this one alone */
 	bool addresses; /* kernel frames are written with their addresses, which reveal where the kernel lies */
 	/* Nothing is sampled before session_sample(); processes are followed.  Not with child. */
 	bool armed;

@@ -1,6 +1,7 @@
 /* gate.c - see gate.h. */
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -183,6 +184,18 @@ uint64_t gate_capabilities(void)
 static bool has_capability(int capability)
 {
 	return gate_capabilities() & CAPS_BIT(capability);
+}
+
+/* As perf_mmap() of kernel/events/core.c. */
+uint64_t gate_locked_bytes(size_t n_cpus)
+{
+	int64_t kib = gate_sysctl("perf_event_mlock_kb", 512);
+	struct rlimit limit;
+
+	if (has_capability(CAP_IPC_LOCK) || gate_sysctl("perf_event_paranoid", 2) < 0 ||
+	    getrlimit(RLIMIT_MEMLOCK, &limit) < 0 || limit.rlim_cur >= UINT64_MAX / 2)
+		return UINT64_MAX;
+	return n_cpus * ((uint64_t)(kib > 0 ? kib : 0) << 10) + limit.rlim_cur;
 }
 
 struct gate_text gate_own_kernel_names(void)

@@ -66,7 +66,8 @@ static int source_explain(const struct perf_source *source, int r, pid_t tid,
  * events of this thread, which needs no privilege.
  *
  * The locked-memory budget (perf_event_mlock_kb per CPU and user, then RLIMIT_MEMLOCK) is shared with
- * the user's other programs, so it is not computed but tried: halve until the kernel accepts. */
+ * the user's other programs, so it is not computed but tried: halve until the kernel accepts.  Of several sources each one takes
+ * its share of what the user may lock at most, or the last would have the smallest rings and lose its samples. */
 
 enum { SLACK_PER_S = 4 /* a ring holds 1/4 s */, RING_MIN = 64 << 10 };
 #define BUDGET_DEFAULT (256ull << 20)
@@ -226,12 +227,18 @@ static bool halve(struct perf_source *source, uint64_t smallest)
 	return true;
 }
 
+static void halve_to(struct perf_source *source, uint64_t budget)
+{
+	while (source->n_cpus * (source->ring_bytes + source->sideband_bytes) > budget &&
+	       halve(source, smallest_ring(&source->options)))
+		;
+}
+
 static int map_halving(struct perf_source *source, bool *ret_mlock)
 {
 	uint64_t smallest = smallest_ring(&source->options);
 	int r;
 
-	*ret_mlock = false;
 	for (;;) {
 		r = map_all(source);
 		if (r != -EPERM && r != -ENOMEM)
@@ -305,7 +312,7 @@ static int source_rings_map(struct perf_source *source, const struct source_answ
 {
 	const struct perf_options *options = &source->options;
 	uint64_t budget = options->ring_budget ? options->ring_budget : BUDGET_DEFAULT;
-	uint64_t wanted = wanted_ring(options);
+	uint64_t wanted = wanted_ring(options), locked;
 	bool mlock;
 	int r;
 
@@ -318,9 +325,11 @@ static int source_rings_map(struct perf_source *source, const struct source_answ
 	}
 	source->ring_bytes = wanted;
 	source->sideband_bytes = options->switches ? SOURCE_SWITCHES_BYTES : SOURCE_SIDEBAND_BYTES;
-	while (source->n_cpus * (source->ring_bytes + source->sideband_bytes) > budget &&
-	       halve(source, smallest_ring(options)))
-		;
+	halve_to(source, budget);
+	locked = source->ring_bytes;
+	if (options->n_sources > 1)
+		halve_to(source, gate_locked_bytes(source->n_cpus) / options->n_sources);
+	mlock = source->ring_bytes < locked;
 	r = map_halving(source, &mlock);
 	if (r >= 0)
 		r = add_to_merge(source);

@@ -56,6 +56,8 @@ struct perf_options {
 	uint64_t ring_bytes;  /* of one sampling ring; 0: at least 250 ms at the asked rate and
 				     stack_bytes */
 	uint64_t ring_budget; /* of all rings; 0: 256 MiB */
+	uint32_t
+		n_sources; /* of one recording: they share the memory that may be locked; 0: this one alone */
 	/* Records of each switch (SWITCH, SWITCH_CPU_WIDE) among the sideband records, and samples at
 	 * switches out where the kernel permits it.  Needs a period, not 1: without a period field the
 	 * kernel thins the samples of a switch event (attr.c). */

@@ -137,6 +137,7 @@ static void perf_options_of(struct session *s, struct perf_options *o, bool task
 		.enable_on_exec = so->child != 0,
 		.ring_bytes = so->ring_bytes ? so->ring_bytes : adapting_ring(s, tasks),
 		.ring_budget = ring_budget(so),
+		.n_sources = so->n_sources,
 		.switches = so->waits != SESSION_WAITS_NONE,
 		.waking = so->waits ? so->waking : 0,
 		.wakers = so->waits && so->waking && so->wakers,

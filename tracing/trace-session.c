@@ -577,6 +577,17 @@ void trace_session_stop(struct trace_session *t)
 		session_stop(t->sources[i].session);
 }
 
+/* The data sources that are recorded here. */
+static uint32_t count_ours(const Pb__TraceConfig *config)
+{
+	const char *why;
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < config->n_data_sources; i++)
+		n += trace_check_is_ours(config, i, &why);
+	return n;
+}
+
 static int source_open(struct trace_session *t, size_t index, char *error, size_t error_size)
 {
 	const struct perf_config_env env = {t->options.root, t->options.features, &t->share};
@@ -611,6 +622,7 @@ static int source_open(struct trace_session *t, size_t index, char *error, size_
 	so->realtime = ds->priority_boost &&
 		       ds->priority_boost->policy ==
 			       PB__PRIORITY_BOOST_CONFIG__BOOST_POLICY__POLICY_SCHED_FIFO;
+	so->n_sources = count_ours(t->config);
 	so->done = source_done;
 	so->done_arg = source;
 	so->noted = source_noted;

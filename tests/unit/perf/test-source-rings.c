@@ -144,12 +144,34 @@ static void unprivileged_nothing_left(void)
 	CHECK(sampling_ring(&f[n]) >= 128 << 10);
 }
 
+/* The first of several sources leaves the others their part of the memory that may be locked. */
+static void unprivileged_shares(void)
+{
+	enum { SOURCES = 3 };
+	struct fixture f[SOURCES];
+	struct child child[SOURCES];
+
+	for (uint32_t i = 0; i < SOURCES; i++) {
+		fixture_init(&f[i]);
+		f[i].options.stack_bytes = 65528;
+		f[i].options.frequency = 4000;
+		f[i].options.n_sources = SOURCES;
+		open_idle(&f[i], &child[i]);
+		CHECK(f[i].source && sampling_ring(&f[i]) >= 128 << 10);
+		CHECK(sampling_ring(&f[i]) >= sampling_ring(&f[0]) / 2);
+		CHECK(fixture_noted(&f[i], "limit of locked memory"));
+	}
+	for (size_t i = SOURCES; i-- > 0;) /* a child has the pipes of those before it */
+		end_idle(&f[i], &child[i]);
+}
+
 static void test_memlock(void **state)
 {
 	(void)state;
 	skip_without(geteuid() == 0, "another uid is taken for this");
 	as_user(65534, unprivileged_rings);
 	as_user(65533, unprivileged_nothing_left);
+	as_user(65532, unprivileged_shares);
 }
 
 /* A reader that sleeps in poll() is woken by the watermark, well before the ring is full. */
