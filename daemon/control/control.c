@@ -884,8 +884,7 @@ static int listener_ready(struct loop_source *source, uint32_t events)
 		}
 		if (fd < 0)
 			return 0;
-		if (client_new(ctl, fd) < 0)
-			ctl->counts.turned_away++;
+		(void)client_new(ctl, fd);
 	}
 	return 0;
 }

@@ -36,8 +36,7 @@ struct control_options {
 
 struct control_counts {
 	uint64_t accepted, denied;
-	uint64_t refused;     /* broke the protocol, or sent no request in time */
-	uint64_t turned_away; /* too many connections */
+	uint64_t refused; /* broke the protocol, or sent no request in time */
 };
 
 struct control;
