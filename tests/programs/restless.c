@@ -268,6 +268,13 @@ static void do_stacks(void)
 	await(pid, "stacks");
 }
 
+/* The one worker that stays as it is: its stacks have names however busy the others keep the machine. */
+static void do_stay(void)
+{
+	for (int i = 0; i < 1000; i++)
+		restless_leaf();
+}
+
 static const struct {
 	const char *name;
 	void (*once)(void);
@@ -278,6 +285,7 @@ static const struct {
 	{"handlers", do_handlers}, {"vfork-late", do_vfork_late},
 	{"urgent", do_urgent},	   {"threads", do_threads},
 	{"seccomp", do_seccomp},   {"stacks", do_stacks},
+	{"stay", do_stay},
 };
 enum { N_MODES = sizeof(modes) / sizeof(modes[0]) };
 
