@@ -60,9 +60,16 @@ struct process_share {
 	uint32_t count, before; /* samples in it, and in the window before it */
 	uint32_t credit;	/* fixed point: at one a sample is kept */
 	bool listed;
-	uint64_t weight; /* of samples left out, for the next one */
-	uint32_t sent;	 /* samples in the stages behind the reader */
+	uint64_t weight;   /* of samples left out, for the next one */
+	uint32_t tid, cpu; /* of the latest one */
+	uint32_t sent;	   /* samples in the stages behind the reader */
 };
+
+static inline void process_share_set(struct process_share *share, uint32_t tid, uint32_t cpu)
+{
+	share->tid = tid;
+	share->cpu = cpu;
+}
 
 struct process {
 	uint32_t pid, ppid, uid;
@@ -97,6 +104,8 @@ struct process {
 	int given_maps, given_mem; /* descriptors given by consent; -1: none (process_set_given) */
 	bool consent_asked;	   /* for the reader: it was checked, and asked if possible */
 	struct process_share share;
+	/* for the emitter: the callstack of its last sample, and the writer_stack_generation() of it */
+	uint32_t stack, stack_generation;
 	/* the rest is proc's */
 	struct process_maps *maps; /* shared with forks until one of the two changes it */
 	struct process_log *log;

@@ -152,7 +152,7 @@ static uint64_t clock_of(const struct session *s)
 
 static void owe(struct session *s, int64_t missing)
 {
-	reader_owe(s->reader, missing - s->budget.missing);
+	thin_owe(reader_weights(s->reader), missing - s->budget.missing);
 	s->budget.missing = missing;
 }
 
@@ -168,7 +168,7 @@ void session_budget_make_up(struct session *s)
 	if (b->clock == clock)
 		return;
 	b->clock = clock;
-	missing = (int64_t)(b->clock - reader_sampled(s->reader));
+	missing = (int64_t)(b->clock - reader_weights(s->reader)->sampled);
 	/* At first many samples of a machine are lost. */
 	if (b->lowered)
 		owe(s, missing);
@@ -204,7 +204,7 @@ void session_budget_add_skipped(struct session *s, uint64_t now)
 		return;
 	b->clock = clock;
 	counted = s->counts.lost_samples * NSEC_PER_SEC / b->rate + s->account.throttled_ns;
-	owe(s, (int64_t)(clock - reader_sampled(s->reader) - counted));
+	owe(s, (int64_t)(clock - reader_weights(s->reader)->sampled - counted));
 }
 
 /* The kernel's records of processes that start, and of what they map, are read for the samples that may come: fewer samples do not
@@ -246,7 +246,7 @@ static uint32_t steps_for(const struct session *s, uint64_t samples, uint64_t re
 {
 	const struct perf_options *o = perf_source_options(s->source);
 	const struct session_budget *b = &s->budget;
-	uint64_t events = o->tasks ? reader_n_sampled(s->reader) * o->n_cpus : 0;
+	uint64_t events = o->tasks ? thin_n_active(reader_weights(s->reader)) * o->n_cpus : 0;
 	uint32_t steps = b->steps, most = o->tasks ? PERF_RATE_STEPS : UINT32_MAX;
 
 	while (b->rate && steps < most && rate_at(b, steps + 1) >= PERF_RATE_LEAST &&

@@ -28,6 +28,7 @@
 
 #include "base/error.h"
 #include "proc/procfs.h"
+#include "session/pipeline/thin.h"
 #include "session/session-private.h"
 
 enum {
@@ -360,6 +361,7 @@ static void advance(struct session *s)
 		if (r >= 0 && (s->drained || now > s->deadline)) {
 			s->state = SESSION_NAMING;
 			s->deadline = now + SESSION_NAMING_MS * NSEC_PER_MSEC;
+			thin_settle(reader_weights(s->reader));
 			r = EACH_PART(stop, s);
 			emit_ask_names(s->emit);
 			r = r < 0 ? r : write_other_losses(s);
@@ -667,6 +669,14 @@ static int skipped(void *arg, const struct sample_info *info, enum skip_reason w
 	return emit_skipped(s->emit, info, why);
 }
 
+/* A sink that fails here fails again at the next sample. */
+static void owed(void *arg, const struct sample_info *info)
+{
+	struct session *s = arg;
+
+	(void)emit_owed(s->emit, info);
+}
+
 static void ksymbol_seen(void *arg, uint64_t start, uint32_t len, const char *name, bool gone)
 {
 	struct session *s = arg;
@@ -732,6 +742,7 @@ static int make_reader(struct session *s, uint64_t maps_wait_ns)
 					.python = session_python(s),
 					.lost = lost_seen,
 					.skipped = so->producer ? skipped : NULL,
+					.owed = owed,
 					.memory_guard = s->memory_guard,
 					.consent = session_consent(s),
 					.note = session_note_line,

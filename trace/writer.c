@@ -556,6 +556,11 @@ uint32_t writer_generation(const struct writer *w)
 	return w->intern.frame_generation;
 }
 
+uint32_t writer_stack_generation(const struct writer *w)
+{
+	return w->intern.generation;
+}
+
 int writer_callstack(struct writer *w, const uint32_t *ids, size_t n, uint32_t *ret_callstack)
 {
 	int r = intern_callstack(&w->intern, ids, n, ret_callstack);

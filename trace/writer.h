@@ -118,6 +118,8 @@ int writer_forget(struct writer *writer);
 size_t writer_table_bytes(const struct writer *writer);
 /* Frames @ids, innermost first, -> callstack id.  -ESTALE for a frame of an older generation. */
 int writer_callstack(struct writer *writer, const uint32_t *ids, size_t n, uint32_t *ret_callstack);
+/* Changes when the callstack ids given out so far have become invalid; never 0. */
+uint32_t writer_stack_generation(const struct writer *writer);
 
 struct writer_sample {
 	uint64_t time; /* the session's clock */

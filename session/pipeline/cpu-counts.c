@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "proc/process.h"
+#include "session/pipeline/entry.h"
 
 int cpu_counts_grow(struct cpu_counts *counts, size_t n)
 {
@@ -31,4 +33,26 @@ uint64_t cpu_count_throttle(struct cpu_count *cpu, bool on, uint64_t time)
 
 	cpu->throttled_at = on ? time : 0;
 	return !on && since && time > since ? time - since : 0;
+}
+
+void cpu_count_add(struct cpu_count *cpu, uint64_t weight, uint64_t time)
+{
+	cpu->count += weight;
+	cpu->time = time;
+}
+
+void cpu_count_owed(struct cpu_count *cpu, struct process *process, uint64_t weight,
+		    struct sample_info *ret_info)
+{
+	cpu_count_add(cpu, weight, cpu->time + 1);
+	*ret_info = (struct sample_info){
+		.process = process,
+		.time = cpu->time,
+		.weight = weight,
+		.count = cpu->count,
+		.pid = process->pid,
+		.tid = process->share.tid,
+		.cpu = process->share.cpu,
+		.cpu_mode = 2, /* PERF_RECORD_MISC_USER */
+	};
 }

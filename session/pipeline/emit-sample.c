@@ -222,6 +222,12 @@ static int renew(struct emit *em)
 	return r < 0 ? trace(r) : 0;
 }
 
+/* The stack of its process's last sample; 0: none, or it would have to be written again. */
+static uint32_t last_stack(const struct emit *em, const struct process *p)
+{
+	return p->stack_generation == writer_stack_generation(em->c.writer) ? p->stack : 0;
+}
+
 static int write_sample(struct emit *em, const struct outcome *o)
 {
 	const struct sample_info *info = &o->info;
@@ -246,11 +252,15 @@ static int write_sample(struct emit *em, const struct outcome *o)
 	em->n_samples++;
 	if (o->skipped) {
 		sample.skipped_reason = skip_reason_number(o->skipped);
+	} else if (o->owed) {
+		sample.callstack = last_stack(em, info->process);
 	} else {
 		r = stack_of(em, o, &sample.callstack);
 		if (r < 0)
 			return trace(r);
 		sample.unwind_error = outcome_unwind_error(o);
+		info->process->stack = sample.callstack;
+		info->process->stack_generation = writer_stack_generation(em->c.writer);
 	}
 	return writer_sample(em->c.writer, &sample);
 }
@@ -276,6 +286,15 @@ int emit_skipped(struct emit *em, const struct sample_info *info, enum skip_reas
 {
 	const struct outcome o = {.kind = OUTCOME_SAMPLE, .skipped = (uint8_t)why, .info = *info};
 
+	return write_sample(em, &o);
+}
+
+int emit_owed(struct emit *em, const struct sample_info *info)
+{
+	const struct outcome o = {.kind = OUTCOME_SAMPLE, .owed = true, .info = *info};
+
+	if (info->pid)
+		em->c.account->weight += info->weight;
 	return write_sample(em, &o);
 }
 

@@ -148,6 +148,7 @@ struct outcome {
 	uint8_t reason;	 /* enum uw_reason */
 	uint8_t skipped; /* enum skip_reason */
 	bool counted;	 /* main: reader_answered() was called */
+	bool owed;	 /* main: weight without a sample: it gets the last stack of its process */
 	bool completed, unchecked, by_fp, stg, other_stack, lacks_functions; /* as in uw_result */
 	uint32_t stack_used, read_after_us;				     /* the same */
 	uint32_t n_kernel,

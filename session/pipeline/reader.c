@@ -1,9 +1,8 @@
 /* reader.c - from rings to entries (reader.h).
  *
- * The unwinder pops entries in order.  Main then walks the popped slots and hands each record to
- * the source's put(), which moves the tail of a ring past all records that came back without a gap.  When
- * more than a quarter of a ring is held, new samples are copied into main's park and their records
- * released at once, so that a slow moment of the unwinder does not stop the kernel.
+ * The unwinder pops entries in order.  Main then walks the popped slots and hands each record to the source's put(), which moves the
+ * tail of a ring past all records that came back without a gap.  When more than a quarter of a ring is held, new samples are copied
+ * into main's park and their records released at once, so that a slow moment of the unwinder does not stop the kernel.
  *
  * The entry of a sample holds a reference on its process and its space; the outcome that answers it releases them (those of an
  * ENTRY_SPACE: its popped slot).
@@ -647,7 +646,7 @@ static int skip_sample(struct reader *rd, const struct record_item *item,
 	account->received++;
 	account->skipped[why]++;
 	if (rd->c.skipped) {
-		rd->counts.cpus[item->ring].count += s->period;
+		cpu_count_add(&rd->counts.cpus[item->ring], s->period, s->time);
 		fill_entry(rd, &e, item, s, process);
 		r = rd->c.skipped(rd->c.arg, &e.info, why);
 	}
@@ -667,7 +666,7 @@ static int send_sample(struct reader *rd, struct entry *e, const struct record_i
 
 	rd->c.account->received++;
 	rd->c.account->queued++;
-	rd->counts.cpus[item->ring].count += s->period;
+	cpu_count_add(&rd->counts.cpus[item->ring], s->period, s->time);
 	thin_sent(process);
 	fill_entry(rd, e, item, s, process_ref(process));
 	e->info.wait = wait;
@@ -735,6 +734,7 @@ static int choose_sample(struct reader *rd, struct record_item *item, struct pro
 	}
 	if (!wait_reader_wants(&rd->scope, s, process))
 		return leave_out(rd, item, SKIP_DOUBLE);
+	process_share_set(&process->share, s->tid, item->cpu);
 	if (!thin_keeps(&rd->thin, process, room_for(rd, item), weight))
 		return leave_out(rd, item, SKIP_THINNED);
 	*ret_taken = true;
@@ -859,19 +859,22 @@ void reader_thin(struct reader *rd, uint64_t allowed)
 	thin_next(&rd->thin, allowed, rings_fill_up(rd->c.source));
 }
 
-void reader_owe(struct reader *rd, int64_t weight)
+/* thin.settle.  With waits the time is in the records of switches. */
+static void write_owed(void *arg, struct process *process, uint64_t weight)
 {
-	thin_owe(&rd->thin, weight);
+	struct reader *rd = arg;
+	struct sample_info info;
+
+	if (rd->scope.c.waits || scope_of(&rd->scope, process) != PROCESS_WANTED)
+		return;
+	cpu_count_owed(&rd->counts.cpus[ring_of_cpu(rd->c.source, process->share.cpu)], process,
+		       weight, &info);
+	rd->c.owed(rd->c.arg, &info);
 }
 
-uint64_t reader_sampled(const struct reader *rd)
+struct thin *reader_weights(struct reader *rd)
 {
-	return rd->thin.sampled;
-}
-
-size_t reader_n_sampled(const struct reader *rd)
-{
-	return rd->thin.n_seen;
+	return &rd->thin;
 }
 
 uint64_t reader_rounds(const struct reader *rd)
@@ -913,8 +916,10 @@ void reader_answered(struct reader *rd, const struct sample_info *info, enum ski
 	rd->scope.enqueued_bytes -= info->stack_len;
 	thin_back(info->process);
 	/* (with waits the time is in the records of switches) */
-	if (got_no_stack(skipped) && !rd->scope.c.waits)
-		thin_return(&rd->thin, info->process, info->weight);
+	if (!got_no_stack(skipped) || rd->scope.c.waits)
+		return;
+	process_share_set(&info->process->share, info->tid, info->cpu);
+	thin_return(&rd->thin, info->process, info->weight);
 }
 
 void reader_consent_counts(const struct reader *rd, struct reader_consent_counts *ret_counts)
@@ -944,7 +949,7 @@ int reader_new(const struct reader_options *options, const struct reader_context
 				   .send_space = send_space,
 				   .read_given = read_given,
 				   .reader = rd};
-	thin_init(&rd->thin);
+	thin_init(&rd->thin, write_owed, rd);
 	if (!rd->options.arch)
 		rd->options.arch = UW_ARCH_HOST;
 	rd->n_rings = context->source ? perf_source_n_rings(context->source) : 0;

@@ -63,6 +63,8 @@ struct reader_context {
 	void *allowed_arg;
 	struct waits *waits; /* waiting time (waits.h); NULL: none */
 	bool running;	     /* ... and running time: the weight of samples of running threads */
+	/* weight that no sample of the process has (thin.h) */
+	void (*owed)(void *arg, const struct sample_info *info);
 	/* a thread has ended; NULL: not wanted */
 	void (*exited)(void *arg, uint32_t pid, uint32_t tid, uint64_t time);
 	/* each record unchanged, in time order, and NULL at the end of a round; NULL: not wanted */
@@ -114,7 +116,7 @@ int reader_consent_tick(struct reader *reader);
 /* Once a second: memory of copies that is not needed now goes back. */
 void reader_trim(struct reader *reader);
 /* A sample was answered: its bytes are no longer in flight.  Where it was skipped for lack of time or memory, its weight goes to
- * the next sample of its process. */
+ * the next sample of its process (thin.h). */
 void reader_answered(struct reader *reader, const struct sample_info *info,
 		     enum skip_reason skipped);
 
@@ -141,8 +143,6 @@ uint64_t *reader_cpu_count(struct reader *reader, uint32_t cpu);
 /* Each THIN_WINDOW_MS: how many samples may be taken until the next call (UINT64_MAX: all).  Fewer are taken where a
  * ring is more than 5/8 full and several processes share it: then a process with more than its part is thinned (thin.h). */
 void reader_thin(struct reader *reader, uint64_t allowed);
-/* The weight of all samples so far, kept or not; what is owed to samples to come (thin_owe()). */
-uint64_t reader_sampled(const struct reader *reader);
-/* While samples are left out: the processes that had some lately. */
-size_t reader_n_sampled(const struct reader *reader);
-void reader_owe(struct reader *reader, int64_t weight);
+/* What is owed to samples to come, and the weight of all so far; settled when the session ends and all samples are answered: then
+ * reader_context.owed gets what waits for a sample. */
+struct thin *reader_weights(struct reader *reader);

@@ -14,28 +14,38 @@ enum {
 	AFFORD_LEAST = 10
 };
 
-void thin_init(struct thin *t)
+void thin_init(struct thin *t, void (*settle)(void *arg, struct process *process, uint64_t weight),
+	       void *arg)
 {
-	*t = (struct thin){.random = 88172645463325252ull, .window = 1};
+	*t = (struct thin){
+		.random = 88172645463325252ull, .window = 1, .settle = settle, .arg = arg};
 }
 
-/* Its weight goes to the next sample of all. */
-static void forget(struct thin *t, struct process *process)
+static void forget(struct process *process)
 {
-	t->orphans += process->share.weight;
 	process->share = (struct process_share){.sent = process->share.sent};
 	(void)process_unref(process);
 }
 
-static void forget_all(struct thin *t)
+static void settle(struct thin *t, struct process *process)
 {
-	while (t->n_seen)
-		forget(t, t->seen[--t->n_seen]);
+	uint64_t weight = process->share.weight;
+
+	process->share.weight = 0;
+	if (weight)
+		t->settle(t->arg, process, weight);
+}
+
+void thin_settle(struct thin *t)
+{
+	for (size_t i = 0; i < t->n_seen; i++)
+		settle(t, t->seen[i]);
 }
 
 void thin_deinit(struct thin *t)
 {
-	forget_all(t);
+	while (t->n_seen)
+		forget(t->seen[--t->n_seen]);
 	free(t->seen);
 	t->seen = NULL;
 }
@@ -49,6 +59,20 @@ static uint32_t random_credit(struct thin *t)
 	return (uint32_t)(t->random >> 40) % THIN_ONE;
 }
 
+static bool is_active(const struct thin *t, const struct process *process)
+{
+	return process->share.window + 1 >= t->window;
+}
+
+size_t thin_n_active(const struct thin *t)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n_seen; i++)
+		n += is_active(t, t->seen[i]);
+	return n;
+}
+
 /* The cap at which the counts of the window that ends, cut to it, sum up to @allowed. */
 static uint64_t cap_for(const struct thin *t, uint64_t allowed)
 {
@@ -56,18 +80,21 @@ static uint64_t cap_for(const struct thin *t, uint64_t allowed)
 
 	for (int i = 0; i < FILL_ROUNDS; i++) {
 		uint64_t left = allowed, next;
-		size_t above = 0;
+		size_t above = 0, n = 0;
 
 		for (size_t k = 0; k < t->n_seen; k++) {
 			const struct process_share *share = &t->seen[k]->share;
 
+			if (share->window != t->window)
+				continue;
+			n++;
 			if ((uint64_t)share->count << THIN_BITS <= cap)
 				left -= min_u64(left, share->count);
 			else
 				above++;
 		}
 		if (!above)
-			return cap + (left << THIN_BITS) / max_u64(t->n_seen, 1);
+			return cap + (left << THIN_BITS) / max_u64(n, 1);
 		next = (left << THIN_BITS) / above;
 		if (next <= cap)
 			break;
@@ -76,16 +103,26 @@ static uint64_t cap_for(const struct thin *t, uint64_t allowed)
 	return max_u64(cap, 1);
 }
 
-/* Processes that had no sample in the window that ends. */
-static void drop_quiet(struct thin *t)
+/* Has weight that a later sample may take, or that of a sample in the stages behind is shown with. */
+static bool waits(const struct thin *t, const struct process_share *share)
+{
+	return share->weight && (share->window + THIN_QUIET >= t->window || share->sent);
+}
+
+/* Processes without a sample in the window that ends, or (@all) all, but for those that wait. */
+static void drop(struct thin *t, bool all)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < t->n_seen; i++) {
-		if (t->seen[i]->share.window == t->window)
+		const struct process_share *share = &t->seen[i]->share;
+
+		if ((!all && share->window == t->window) || waits(t, share)) {
 			t->seen[n++] = t->seen[i];
-		else
-			forget(t, t->seen[i]);
+			continue;
+		}
+		settle(t, t->seen[i]);
+		forget(t->seen[i]);
 	}
 	t->n_seen = n;
 }
@@ -98,7 +135,7 @@ static void press(struct thin *t, bool pressed)
 	else if (t->pressed)
 		t->pressed += t->pressed / 8 + 1;
 	/* A process alone takes from no other: what it loses is counted by the kernel. */
-	if ((!pressed && t->pressed > 2 * t->received) || (t->on && t->n_seen < 2))
+	if ((!pressed && t->pressed > 2 * t->received) || (t->on && thin_n_active(t) < 2))
 		t->pressed = 0;
 }
 
@@ -115,11 +152,12 @@ void thin_next(struct thin *t, uint64_t allowed, bool pressed)
 	if (t->pressed)
 		allowed = min_u64(allowed, t->pressed);
 	if ((allowed == UINT64_MAX && !t->crowded) || !make_list(t)) {
-		forget_all(t);
-		t->on = false;
+		drop(t, true);
+		t->cap = UINT64_MAX;
+		t->on = t->n_seen; /* the next samples of these take their weights */
 	} else {
 		if (t->on) {
-			drop_quiet(t);
+			drop(t, false);
 			t->cap = cap_for(t, min_u64(allowed, UINT32_MAX));
 		} else {
 			t->cap = UINT64_MAX; /* the counts of a window are needed first */
@@ -169,8 +207,9 @@ static void grant(struct thin *t, uint64_t *held, uint64_t *weight)
 	int64_t extra = t->owed > most ? most : t->owed < -most / 2 ? -most / 2 : t->owed;
 
 	t->own = *weight;
-	*weight += *held + t->orphans + (uint64_t)extra;
-	*held = t->orphans = 0;
+	t->extra = extra;
+	*weight += *held + (uint64_t)extra;
+	*held = 0;
 	t->owed -= extra;
 	t->kept++;
 }
@@ -210,7 +249,7 @@ bool thin_keeps(struct thin *t, struct process *process, uint64_t room, uint64_t
 			grant(t, &none, weight);
 			return true;
 		}
-		t->orphans += *weight;
+		t->settle(t->arg, process, *weight);
 		return false;
 	}
 	share->count++;
@@ -238,8 +277,8 @@ void thin_return(struct thin *t, struct process *process, uint64_t weight)
 {
 	if (begin(t) && enter(t, process))
 		process->share.weight += weight;
-	else
-		t->orphans += weight;
+	else if (weight)
+		t->settle(t->arg, process, weight);
 }
 
 void thin_owe(struct thin *t, int64_t weight)
@@ -252,13 +291,12 @@ void thin_again(struct thin *t, struct process *process, uint64_t weight)
 	t->received--;
 	t->kept--;
 	t->sampled -= t->own;
-	if (!t->on || !process->share.listed) {
-		t->orphans += weight - t->own;
+	t->owed += t->extra;
+	if (!t->on || !process->share.listed)
 		return;
-	}
 	process->share.count--;
 	process->share.credit += THIN_ONE;
-	process->share.weight += weight - t->own;
+	process->share.weight += weight - t->own - (uint64_t)t->extra;
 }
 
 uint64_t thin_afford(uint64_t ns, uint64_t used_ns, uint64_t kept)

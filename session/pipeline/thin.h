@@ -10,16 +10,16 @@
  * have as many samples behind the reader as there is room for more, but not more.  A process that alone makes more samples than
  * the stages take gets half of the room, and a sample of the others always finds some.
  *
- * The weight of a sample that is left out goes to the next sample of its process that is kept.  Where there is none any
- * more, it goes to the next one of all: the sum of weights stays right.  So does the weight of a sample that was kept and got no
- * stack in the stages behind: it may stand for many. */
+ * The weight of a sample that is left out goes to the next sample of its process that is kept.  So does the weight of a sample that
+ * was kept and got no stack in the stages behind: it may stand for many.  Where no sample comes for THIN_QUIET windows, or the
+ * session ends, the weight is settled: the owner writes it as a sample of that process.  It never goes to another process. */
 #pragma once
 
 #include "base/util.h"
 
 struct process;
 
-enum { THIN_SEEN = 4096, THIN_WINDOW_MS = 100 };
+enum { THIN_SEEN = 4096, THIN_WINDOW_MS = 100, THIN_QUIET = 10 };
 
 struct thin {
 	bool on;
@@ -27,8 +27,8 @@ struct thin {
 	uint64_t cap;		 /* for each process in a window, fixed point */
 	uint64_t received, kept; /* in this window */
 	uint64_t pressed;	 /* allowed in a window since a ring filled up; 0: no limit */
-	uint64_t orphans;	 /* weight without a process */
 	uint64_t own;		 /* weight of the last sample that was kept, alone */
+	int64_t extra;		 /* ... and what it got of `owed` */
 	uint64_t sampled;	 /* of all samples, kept or not */
 	int64_t owed;		 /* thin_owe() */
 	uint64_t last;		 /* serial of the process that had a sample last */
@@ -38,9 +38,14 @@ struct thin {
 	uint64_t random;
 	struct process **seen; /* references; with samples in this window or the one before it */
 	size_t n_seen;
+	/* Writes @weight, ns or counts, which no sample of @process has. */
+	void (*settle)(void *arg, struct process *process, uint64_t weight);
+	void *arg;
 };
 
-void thin_init(struct thin *thin);
+void thin_init(struct thin *thin,
+	       void (*settle)(void *arg, struct process *process, uint64_t weight), void *arg);
+/* What is not settled is lost. */
 void thin_deinit(struct thin *thin);
 /* Begins the next window, in which @allowed samples are to be kept; UINT64_MAX: all.  @pressed: a ring is about to lose
  * samples, so fewer are kept if several processes share it.  Without memory for it nothing is left out. */
@@ -53,6 +58,10 @@ void thin_passed(struct thin *thin, uint64_t weight);
 /* A sample that was kept goes to the stages behind; it comes back from there. */
 void thin_sent(struct process *process);
 void thin_back(struct process *process);
+/* The session ends: settles all weights that wait for a sample. */
+void thin_settle(struct thin *thin);
+/* Processes with samples in this window or the one before it; 0 while nothing is left out. */
+size_t thin_n_active(const struct thin *thin);
 /* A sample that was kept got no stack: its weight goes to the next one of its process. */
 void thin_return(struct thin *thin, struct process *process, uint64_t weight);
 /* Time that is in no sample of any process, or (< 0) in too many: each of the samples to come weighs up to twice, or half, as much. */

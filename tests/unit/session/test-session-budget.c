@@ -1,6 +1,7 @@
 /* test-session-budget.c - --max-cpu lowers the rate of the events, and raises it again; weights stay right. */
 #include <sys/epoll.h>
 
+#include "session/pipeline/thin.h"
 #include "session/session-private.h"
 #include "tests/unit/session/session-fixture.h"
 
@@ -216,13 +217,47 @@ static void test_skipped(void **state)
 	}
 }
 
+/* Samples were left out, and no later one comes before the stop: their weight is in a sample with the last stack of their process. */
+static void test_owed_at_stop(void **state)
+{
+	const uint64_t owed = 5 * NSEC_PER_SEC;
+	const Pb__PerfSample *last = NULL, *before = NULL;
+	const Pb__Trace *trace;
+	struct fixture f;
+	uint64_t weight;
+
+	(void)state;
+	fixture_init(&f);
+	start(&f);
+	fixture_run_ms(&f, 100);
+	assert_int_equal(kill(f.child, SIGSTOP), 0);
+	while (session_has_records(f.session, false) || account_in_flight(&f.session->account))
+		assert_int_equal(loop_run_once(f.loop, 5), 0);
+	assert_int_equal(perf_source_disable(f.session->source), 0);
+	weight = f.session->account.weight;
+	thin_return(reader_weights(f.session->reader),
+		    process_find(f.session->processes, (uint32_t)f.child), owed);
+	stop(&f);
+	assert_true(f.session->account.weight >= weight + owed);
+	trace = fixture_decode(&f);
+	for (size_t i = 0; i < trace->n_packet; i++) {
+		if (!fixture_is_of(trace->packet[i], f.child))
+			continue;
+		before = last;
+		last = trace->packet[i]->perf_sample;
+	}
+	assert_non_null(before);
+	assert_int_equal(last->callstack_iid, before->callstack_iid);
+	assert_true(last->callstack_iid);
+	fixture_deinit(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rate),
-		cmocka_unit_test(test_process),
-		cmocka_unit_test(test_stays),
-		cmocka_unit_test(test_skipped),
+		cmocka_unit_test(test_rate),	     cmocka_unit_test(test_process),
+		cmocka_unit_test(test_stays),	     cmocka_unit_test(test_skipped),
+		cmocka_unit_test(test_owed_at_stop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

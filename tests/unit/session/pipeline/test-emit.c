@@ -297,6 +297,68 @@ static void kernel_address_of_0(void **state)
 	free(o);
 }
 
+/* The stack ids of the samples, in order; 0: none. */
+static void assert_stacks(struct fixture *f, const uint64_t *stacks, const uint64_t *counts,
+			  size_t n)
+{
+	Pb__Trace *trace;
+	const void *data;
+	size_t len, k = 0;
+
+	data = sink_memory_data(f->sink, &len);
+	trace = pb__trace__unpack(NULL, len, data);
+	assert_non_null(trace);
+	for (size_t i = 0; i < trace->n_packet; i++) {
+		const Pb__PerfSample *s = trace->packet[i]->perf_sample;
+
+		if (!s || !s->has_pid)
+			continue;
+		assert_true(k < n);
+		assert_int_equal(s->callstack_iid, stacks[k]);
+		assert_int_equal(s->timebase_count, counts[k++]);
+	}
+	assert_int_equal(k, n);
+	pb__trace__free_unpacked(trace, NULL);
+}
+
+/* Weight without a sample has the last stack of its own process, while the trace's reader knows that, or none. */
+static void owed_with_last_stack(void **state)
+{
+	static const uint64_t stacks[] = {0, 1, 2, 1, 0}, counts[] = {5, 1, 2, 50, 60};
+	struct outcome *o = calloc(1, sizeof(*o) + sizeof(o->frames[0]));
+	struct sample_info info;
+	struct fixture f;
+
+	(void)state;
+	assert_non_null(o);
+	fixture_init(&f, 10);
+	info = (struct sample_info){.process = process_get(f.processes, 5),
+				    .pid = 5,
+				    .tid = 5,
+				    .weight = 5,
+				    .count = 5};
+	assert_int_equal(emit_owed(f.emit, &info), 0);
+	for (uint32_t pid = 5; pid < 7; pid++) {
+		*o = taken(&f, pid, pid, 10);
+		o->skipped = SKIP_NONE;
+		o->info.count = pid - 4;
+		o->n_kernel = 1;
+		o->frames[0] = 0;
+		o->result = pid == 5 ? UW_WHOLE : UW_CUT; /* another stack */
+		emit(&f, o);
+	}
+	info.count = 50;
+	assert_int_equal(emit_owed(f.emit, &info), 0);
+	f.sink->renew = true;
+	info.count = 60;
+	assert_int_equal(emit_owed(f.emit, &info), 0);
+	assert_stacks(&f, stacks, counts, ARRAY_SIZE(stacks));
+	assert_int_equal(f.account.weight, 3 * 5);
+	assert_int_equal(f.account.emitted, 2);
+	fixture_deinit(&f);
+	free(o);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -308,6 +370,7 @@ int main(void)
 		cmocka_unit_test(evicted_and_back),
 		cmocka_unit_test(named_again),
 		cmocka_unit_test(kernel_address_of_0),
+		cmocka_unit_test(owed_with_last_stack),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

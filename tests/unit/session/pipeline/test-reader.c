@@ -155,7 +155,7 @@ static void test_weight_of_skipped(void **state)
 	uint64_t weight = 1;
 
 	(void)state;
-	thin_init(&rd.thin);
+	thin_init(&rd.thin, write_owed, &rd);
 	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
 		reader_answered(&rd, &answered, kept[i]);
 	assert_int_equal(process.share.weight, 0);

@@ -15,13 +15,18 @@ enum {
 struct fixture {
 	struct thin thin;
 	struct process processes[1 + OTHERS]; /* the first one: 10 kHz; the others: 99 Hz or so */
-	uint64_t given[1 + OTHERS], kept[1 + OTHERS], weight[1 + OTHERS];
+	uint64_t given[1 + OTHERS], kept[1 + OTHERS], weight[1 + OTHERS], settled[1 + OTHERS];
 };
+
+static void settle(void *arg, struct process *process, uint64_t weight)
+{
+	((struct fixture *)arg)->settled[process->serial - 1] += weight;
+}
 
 static void fixture_init(struct fixture *f)
 {
 	memset(f, 0, sizeof(*f));
-	thin_init(&f->thin);
+	thin_init(&f->thin, settle, f);
 	for (size_t i = 0; i <= OTHERS; i++) {
 		atomic_store(&f->processes[i].refs, REFS);
 		f->processes[i].serial = i + 1;
@@ -68,7 +73,7 @@ static uint64_t sum(const uint64_t *values)
 
 static uint64_t waiting(const struct fixture *f)
 {
-	uint64_t n = f->thin.orphans;
+	uint64_t n = 0;
 
 	for (size_t i = 0; i <= OTHERS; i++)
 		n += f->processes[i].share.weight;
@@ -123,10 +128,11 @@ static void test_small_budget(void **state)
 	assert_in_range(sum(f.kept), WINDOWS * 18 + HOG_RATE,
 			WINDOWS * 24 + HOG_RATE + OTHERS * RATE);
 	assert_int_equal(sum(f.weight) + waiting(&f), sum(f.given));
-	/* the end of a recording: the last samples are kept, and stand for the rest */
+	/* the end of a recording: the last samples are kept, and what waits is settled */
 	thin_next(&f.thin, UINT64_MAX, false);
 	give(&f, 1, 100);
-	assert_int_equal(sum(f.weight), sum(f.given));
+	thin_settle(&f.thin);
+	assert_int_equal(sum(f.weight) + sum(f.settled), sum(f.given));
 	fixture_deinit(&f);
 }
 
@@ -187,7 +193,7 @@ static void test_room(void **state)
 	}
 	assert_in_range(f.kept[0], ROOM / 4, ROOM / 2 + 1);
 	assert_int_equal(sum(f.weight) + waiting(&f), sum(f.given));
-	assert_int_equal(f.thin.orphans, 0);
+	assert_int_equal(sum(f.settled), 0);
 	/* The stages have caught up: the next sample of the hog has the weight of those that were left out. */
 	while (f.processes[0].share.sent)
 		thin_back(&f.processes[0]);
@@ -198,7 +204,7 @@ static void test_room(void **state)
 	for (int i = 0; i < 3; i++)
 		thin_next(&f.thin, UINT64_MAX, false);
 	assert_false(f.thin.on);
-	assert_int_equal(f.thin.orphans, 0);
+	assert_int_equal(sum(f.settled), 0);
 	fixture_deinit(&f);
 }
 
@@ -235,8 +241,16 @@ static void test_pressure_alone(void **state)
 	fixture_deinit(&f);
 }
 
-/* A process that ends has its weight counted with the next sample of all. */
-static void test_orphans(void **state)
+/* Is each process's weight in samples of its own? */
+static void assert_own(const struct fixture *f)
+{
+	for (size_t i = 0; i <= OTHERS; i++)
+		assert_int_equal(f->weight[i] + f->settled[i] + f->processes[i].share.weight,
+				 f->given[i]);
+}
+
+/* Processes that have no more samples while another has many: nothing of their weight is in samples of that. */
+static void test_quiet(void **state)
 {
 	struct fixture f;
 
@@ -244,20 +258,102 @@ static void test_orphans(void **state)
 	fixture_init(&f);
 	run_window(&f, 20, false);
 	run_window(&f, 20, false);
-	for (int i = 0; i < 3; i++) {
+	assert_true(f.processes[2].share.weight);
+	for (int i = 0; i < THIN_QUIET; i++) {
 		thin_next(&f.thin, 20, false);
 		for (int n = 0; n < 40; n++)
 			give(&f, 1, 100);
+		assert_int_equal(sum(f.settled), 0);
+		assert_own(&f);
+	}
+	assert_int_equal(thin_n_active(&f.thin), 1);
+	for (int i = 0; i < 2; i++) {
+		thin_next(&f.thin, 20, false);
+		give(&f, 1, 100);
 	}
 	for (size_t i = 0; i <= OTHERS; i++)
 		if (i != 1)
-			assert_int_equal(f.processes[i].share.weight, 0);
-	assert_int_equal(sum(f.weight) + waiting(&f), sum(f.given));
-	thin_next(&f.thin, UINT64_MAX, false);
-	give(&f, 2, 100);
-	assert_int_equal(waiting(&f), 0);
-	assert_int_equal(sum(f.weight), sum(f.given));
+			assert_int_equal(f.weight[i] + f.settled[i], f.given[i]);
+	assert_int_equal(f.settled[1], 0);
+	assert_own(&f);
 	fixture_deinit(&f);
+}
+
+/* Nothing is left out any more: the next sample of each process has its weight, and no sample that of another. */
+static void test_off(void **state)
+{
+	struct fixture f;
+	uint64_t before;
+
+	(void)state;
+	fixture_init(&f);
+	run_window(&f, 20, false);
+	run_window(&f, 20, false);
+	before = f.weight[3];
+	thin_next(&f.thin, UINT64_MAX, false);
+	give(&f, 3, 100);
+	assert_int_equal(f.weight[3] - before, f.given[3] - before);
+	assert_own(&f);
+	give(&f, 3, 100);
+	thin_settle(&f.thin);
+	assert_int_equal(waiting(&f), 0);
+	assert_int_equal(f.settled[3], 0);
+	assert_true(f.settled[2]);
+	assert_own(&f);
+	for (int i = 0; i < 2; i++)
+		thin_next(&f.thin, UINT64_MAX, false);
+	assert_false(f.thin.on);
+	fixture_deinit(&f);
+}
+
+/* A sample in the stages behind may get a stack, which shows the weight: it waits for that. */
+static void test_sent(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	f.given[1] = 1000;
+	thin_sent(&f.processes[1]);
+	thin_return(&f.thin, &f.processes[1], 1000);
+	for (int i = 0; i < 3 * THIN_QUIET; i++)
+		thin_next(&f.thin, UINT64_MAX, false);
+	assert_int_equal(f.settled[1], 0);
+	thin_back(&f.processes[1]);
+	thin_next(&f.thin, UINT64_MAX, false);
+	assert_int_equal(f.settled[1], 1000);
+	assert_own(&f);
+	fixture_deinit(&f);
+}
+
+/* More processes than are remembered. */
+static void test_too_many(void **state)
+{
+	struct process *more = calloc(THIN_SEEN, sizeof(*more));
+	struct fixture f;
+
+	(void)state;
+	assert_non_null(more);
+	fixture_init(&f);
+	thin_next(&f.thin, 1, false);
+	for (size_t i = 0; i < THIN_SEEN; i++) {
+		uint64_t weight = 1;
+
+		more[i] = (struct process){.refs = 1, .serial = 100 + i};
+		(void)thin_keeps(&f.thin, &more[i], PLENTY, &weight);
+	}
+	thin_next(&f.thin, 1, false);
+	for (size_t i = 0; i < THIN_SEEN; i++) {
+		uint64_t weight = 0;
+
+		(void)thin_keeps(&f.thin, &more[i], PLENTY, &weight);
+	}
+	for (int n = 0; n < 100; n++)
+		give(&f, 1, 7);
+	assert_true(f.settled[1]);
+	assert_own(&f);
+	fixture_deinit(&f);
+	free(more);
 }
 
 /* The queue was full: the same sample comes again, and stands for the same weight. */
@@ -286,12 +382,10 @@ static void test_again(void **state)
 	fixture_deinit(&f);
 }
 
-/* Samples that got no stack, while nothing is left out and while much is: their weight is in the next ones of their process, or,
- * where there is none, in the next one of all. */
+/* Samples that got no stack, while nothing is left out and while much is: their weight is in the next ones of their process. */
 static void test_return(void **state)
 {
 	struct fixture f;
-	uint64_t weight = 5;
 
 	(void)state;
 	fixture_init(&f);
@@ -306,17 +400,17 @@ static void test_return(void **state)
 	run_window(&f, 20, false);
 	f.given[0] += 1000;
 	thin_return(&f.thin, &f.processes[0], 1000);
-	assert_int_equal(sum(f.weight) + waiting(&f), sum(f.given));
+	assert_own(&f);
 	run_window(&f, 20, false);
 	f.given[3] += 1000;
 	thin_return(&f.thin, &f.processes[3], 1000);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < THIN_QUIET + 2; i++) {
 		thin_next(&f.thin, UINT64_MAX, false);
-	assert_true(thin_keeps(&f.thin, &f.processes[4], PLENTY, &weight));
-	f.given[4] += 5;
-	f.weight[4] += weight;
+		give(&f, 4, 5);
+	}
+	assert_true(f.settled[3] >= 1000);
 	assert_int_equal(waiting(&f), 0);
-	assert_int_equal(sum(f.weight), sum(f.given));
+	assert_own(&f);
 	fixture_deinit(&f);
 }
 
@@ -346,6 +440,13 @@ static void test_owed(void **state)
 	assert_true(thin_keeps(&f.thin, &f.processes[0], PLENTY, &weight));
 	thin_again(&f.thin, &f.processes[0], weight);
 	assert_int_equal(f.thin.sampled, sum(f.given));
+	/* ... with the same part of what is owed. */
+	thin_owe(&f.thin, -30);
+	weight = 100;
+	assert_true(thin_keeps(&f.thin, &f.processes[0], PLENTY, &weight));
+	thin_again(&f.thin, &f.processes[0], weight);
+	assert_int_equal(f.thin.owed, -30);
+	assert_int_equal(waiting(&f), 0);
 	fixture_deinit(&f);
 }
 
@@ -366,12 +467,21 @@ static void test_afford(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all_by_default), cmocka_unit_test(test_hog),
-		cmocka_unit_test(test_small_budget),   cmocka_unit_test(test_pressure),
-		cmocka_unit_test(test_pressure_alone), cmocka_unit_test(test_orphans),
-		cmocka_unit_test(test_again),	       cmocka_unit_test(test_afford),
-		cmocka_unit_test(test_room),	       cmocka_unit_test(test_room_alone),
-		cmocka_unit_test(test_owed),	       cmocka_unit_test(test_return),
+		cmocka_unit_test(test_all_by_default),
+		cmocka_unit_test(test_hog),
+		cmocka_unit_test(test_small_budget),
+		cmocka_unit_test(test_pressure),
+		cmocka_unit_test(test_pressure_alone),
+		cmocka_unit_test(test_quiet),
+		cmocka_unit_test(test_again),
+		cmocka_unit_test(test_afford),
+		cmocka_unit_test(test_room),
+		cmocka_unit_test(test_room_alone),
+		cmocka_unit_test(test_owed),
+		cmocka_unit_test(test_return),
+		cmocka_unit_test(test_off),
+		cmocka_unit_test(test_sent),
+		cmocka_unit_test(test_too_many),
 	};
 
 	return cmocka_run_group_tests_name("thin", tests, NULL, NULL);
