@@ -19,7 +19,8 @@
  * samples to come, what is too much is taken from them.
  *
  * Without a budget the same is done at high rates: the kernel's timer skips the periods that end while it is late, as where a hypervisor
- * has taken the CPU or a long stack was copied, and counts none of them. */
+ * has taken the CPU or a long stack was copied, and counts none of them.  A machine's CPUs have no exact clock of that kind: the
+ * event's own time includes idle time, in which the timer skips periods, too, and /proc/stat counts ticks. */
 #include <errno.h>
 #include <time.h>
 
