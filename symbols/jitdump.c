@@ -12,7 +12,7 @@
  * Debug and unwinding information stand before the load of their code.  Unwinding information is written as if it followed
  * the code, at the next multiple of 8 (V8's src/diagnostics/eh-frame.cc, linux tools/perf/util/genelf.c).
  *
- * The code makes the file large, so it is skipped: one pread() a record reads its head and name. */
+ * The code makes the file large: one pread() reads the heads and names of many small records, and of a large one no more than these. */
 #include "symbols/jitdump.h"
 
 #include <errno.h>
@@ -32,6 +32,7 @@ enum {
 	LOAD_FIXED = 40,
 	NAME_BYTES = 1024,
 	HEAD = PREFIX + LOAD_FIXED + NAME_BYTES + 1,
+	WINDOW = 32 << 10,
 	BODY_MAX = 4 << 20,  /* of debug and unwinding information */
 	CODES_MAX = 1 << 20, /* beyond each limit nothing is kept */
 	LINES_MAX = 1 << 21,
@@ -69,8 +70,16 @@ struct jitdump {
 struct record {
 	uint32_t id, size;
 	uint64_t at, time;
-	uint8_t bytes[HEAD];
-	struct cursor body; /* as far as it was read */
+	struct cursor body; /* as far as it was read, in a window */
+};
+
+/* The part of a file that was read last. */
+struct window {
+	int fd;
+	uint64_t file_size, at;
+	size_t len;
+	uint32_t last; /* size of the last record */
+	uint8_t bytes[WINDOW];
 };
 
 struct jitdump *jitdump_free(struct jitdump *dump)
@@ -120,18 +129,37 @@ static const struct extra *extras_of(const struct jitdump *d)
 
 /* ---- records ---- */
 
-/* false: the end, or a record that is not written whole. */
-static bool read_record(int fd, uint64_t at, uint64_t file_size, struct record *record)
+static void window_begin(struct window *w, int fd, uint64_t file_size)
 {
-	size_t n = read_at(fd, at, record->bytes, sizeof(record->bytes));
-	struct cursor c = cursor_of(record->bytes, n);
+	w->fd = fd;
+	w->file_size = file_size;
+	w->at = w->len = w->last = 0;
+}
+
+/* What is in the window from @at on, HEAD bytes or up to the file's end. */
+static struct cursor look(struct window *w, uint64_t at)
+{
+	uint64_t wanted = at < w->file_size ? min_u64(HEAD, w->file_size - at) : 0;
+
+	if (at < w->at || at - w->at > w->len || w->len - (at - w->at) < wanted) {
+		w->len = read_at(w->fd, at, w->bytes, w->last > WINDOW / 8 ? HEAD : WINDOW);
+		w->at = at;
+	}
+	return cursor_of(w->bytes + (at - w->at), w->len - (at - w->at));
+}
+
+/* false: the end, or a record that is not written whole.  @record is valid up to the next one. */
+static bool read_record(struct window *w, uint64_t at, struct record *record)
+{
+	struct cursor c = look(w, at);
 
 	record->at = at;
 	record->id = cursor_u32(&c);
 	record->size = cursor_u32(&c);
 	record->time = cursor_u64(&c);
-	if (c.bad || record->size < PREFIX || file_size < at || record->size > file_size - at)
+	if (c.bad || record->size < PREFIX || w->file_size < at || record->size > w->file_size - at)
 		return false;
+	w->last = record->size;
 	record->body = cursor_of(c.p, min_u64(record->size - PREFIX, cursor_left(&c)));
 	return true;
 }
@@ -141,11 +169,14 @@ static uint8_t *body_of(int fd, const struct record *record, size_t *ret_len)
 {
 	size_t len = record->size - PREFIX;
 	uint8_t *body = len <= BODY_MAX ? malloc(len + 1) : NULL;
+	bool is_read = cursor_left(&record->body) == len;
 
-	if (!body || read_at(fd, record->at + PREFIX, body, len) != len) {
+	if (!body || (!is_read && read_at(fd, record->at + PREFIX, body, len) != len)) {
 		free(body);
 		return NULL;
 	}
+	if (is_read)
+		memcpy(body, record->body.p, len);
 	body[len] = 0;
 	*ret_len = len;
 	return body;
@@ -382,7 +413,8 @@ static int begin(struct jitdump **dump, const struct uw_source *source)
 /* Reads what was written whole since the last time.  KNOWN: nothing was. */
 static int read_more(struct jitdump **dump, const struct uw_source *source)
 {
-	int r = begin(dump, source), fd = source->fd;
+	_cleanup_(freep) struct window *w = malloc(sizeof(*w));
+	int r = w ? begin(dump, source) : fail(-ENOMEM);
 	bool known = r == KNOWN;
 	struct record record;
 	struct jitdump *d = *dump;
@@ -390,13 +422,14 @@ static int read_more(struct jitdump **dump, const struct uw_source *source)
 
 	if (r < 0)
 		return trace(r);
+	window_begin(w, source->fd, d->file_size);
 	before = d->at;
 	if (d->has_tsc)
 		tsc_clock_look(&d->tsc);
-	for (; d->records < RECORDS_MAX && read_record(fd, d->at, d->file_size, &record);
+	for (; d->records < RECORDS_MAX && read_record(w, d->at, &record);
 	     d->at += record.size, d->records++) {
 		d->last_time = time_of(d, &record);
-		r = take_record(d, fd, &record);
+		r = take_record(d, source->fd, &record);
 		if (r < 0) {
 			*dump = jitdump_free(d);
 			return trace(r);
@@ -687,7 +720,7 @@ int jitdump_load(struct jitdump **dump, const struct uw_source *source,
 /* ---- the code of one function ---- */
 
 struct finder {
-	uint64_t wanted, file_size;
+	uint64_t wanted;
 	struct table loads; /* address -> position of the record with the code */
 	/* the version that was found last: a long run has one record for each */
 	uint64_t start, size, load;
@@ -719,18 +752,18 @@ static int take_version(struct finder *f, const struct record *record)
 	return trace(table_put(&f->loads, start, load));
 }
 
-static int find_version(struct finder *f, int fd)
+static int find_version(struct finder *f, struct window *w)
 {
 	uint32_t header[3]; /* magic, version, size of the header */
 	struct record record;
 	uint64_t at;
 	int r = 0;
 
-	if (read_at(fd, 0, header, sizeof(header)) != sizeof(header))
+	if (read_at(w->fd, 0, header, sizeof(header)) != sizeof(header))
 		return fail(-EBADMSG);
 	at = header[2];
 	for (unsigned i = 0; i < RECORDS_MAX && r >= 0; i++, at += record.size) {
-		if (!read_record(fd, at, f->file_size, &record))
+		if (!read_record(w, at, &record))
 			break;
 		if (record.id == LOAD || record.id == MOVE)
 			r = take_version(f, &record);
@@ -739,18 +772,18 @@ static int find_version(struct finder *f, int fd)
 }
 
 /* The code stands behind the name, at the end of the record. */
-static int read_version(const struct finder *f, int fd, struct uw_code *ret_code)
+static int read_version(const struct finder *f, struct window *w, struct uw_code *ret_code)
 {
 	_cleanup_(freep) uint8_t *data = NULL;
 	size_t len = (size_t)min_u64(f->size, UW_CODE_MAX);
 	struct record record;
 
-	if (!read_record(fd, f->load, f->file_size, &record) || f->size > record.size - PREFIX)
+	if (!read_record(w, f->load, &record) || f->size > record.size - PREFIX)
 		return fail(-EBADMSG);
 	data = malloc(len + 1);
 	if (!data)
 		return fail(-ENOMEM);
-	if (read_at(fd, f->load + record.size - f->size, data, len) != len)
+	if (read_at(w->fd, f->load + record.size - f->size, data, len) != len)
 		return fail(-EBADMSG);
 	*ret_code = (struct uw_code){take(data), len, f->start, UW_ARCH_HOST};
 	return 0;
@@ -758,16 +791,19 @@ static int read_version(const struct finder *f, int fd, struct uw_code *ret_code
 
 int jitdump_code(int fd, uint64_t vaddr, struct uw_code *ret_code)
 {
+	_cleanup_(freep) struct window *w = malloc(sizeof(*w));
 	struct finder f = {.wanted = vaddr};
 	struct stat st;
 	int r;
 
 	if (!jitdump_is(fd) || fstat(fd, &st) < 0)
 		return fail(-EBADMSG);
-	f.file_size = (uint64_t)st.st_size;
-	r = find_version(&f, fd);
+	if (!w)
+		return fail(-ENOMEM);
+	window_begin(w, fd, (uint64_t)st.st_size);
+	r = find_version(&f, w);
 	table_deinit(&f.loads);
 	if (r >= 0 && !f.found)
 		return fail(-ENOENT);
-	return r < 0 ? trace(r) : trace(read_version(&f, fd, ret_code));
+	return r < 0 ? trace(r) : trace(read_version(&f, w, ret_code));
 }
