@@ -30,8 +30,8 @@ enum { RECORDS_WAITING = 2048 };
 struct sample_records {
 	struct bpf_ring *ring; /* NULL: no record yet */
 	int broken;
-	struct bpf_ring_record waiting[RECORDS_WAITING];
-	size_t n_waiting;
+	struct bpf_ring_record waiting[RECORDS_WAITING]; /* in [first, first + n_waiting) */
+	size_t first, n_waiting;
 	uint64_t unused; /* no sample for it */
 	int clock;	 /* of the samples */
 	int64_t ahead;	 /* of it against the program's */
@@ -78,18 +78,34 @@ static void records_deinit(struct sample_records *q)
 	q->ring = bpf_ring_free(q->ring);
 }
 
-static const struct at_sample_record *head_of(const struct bpf_ring_record *record)
+static struct bpf_ring_record *waiting_at(struct sample_records *q, size_t index)
 {
-	return record->data;
+	return &q->waiting[q->first + index];
+}
+
+static const struct at_sample_record *head_of(struct sample_records *q, size_t index)
+{
+	return waiting_at(q, index)->data;
 }
 
 static void drop(struct sample_records *q, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		bpf_ring_put(q->ring, q->waiting[i].position);
+		bpf_ring_put(q->ring, waiting_at(q, i)->position);
 	q->unused += n;
+	q->first += n;
 	q->n_waiting -= n;
-	memmove(q->waiting, q->waiting + n, q->n_waiting * sizeof(q->waiting[0]));
+}
+
+/* Room for one more, without the oldest where there is none. */
+static void make_room(struct sample_records *q)
+{
+	if (q->n_waiting == RECORDS_WAITING)
+		drop(q, 1);
+	if (q->first + q->n_waiting < RECORDS_WAITING)
+		return;
+	memmove(q->waiting, waiting_at(q, 0), q->n_waiting * sizeof(q->waiting[0]));
+	q->first = 0;
 }
 
 static void read_ring(struct sample_records *q)
@@ -107,9 +123,8 @@ static void read_ring(struct sample_records *q)
 			bpf_ring_put(q->ring, record.position);
 			continue;
 		}
-		if (q->n_waiting == RECORDS_WAITING)
-			drop(q, 1);
-		q->waiting[q->n_waiting++] = record;
+		make_room(q);
+		*waiting_at(q, q->n_waiting++) = record;
 	}
 }
 
@@ -124,12 +139,12 @@ static const struct at_sample_record *records_find(struct sample_records *q,
 
 	read_ring(q);
 	for (size_t i = *from; i < q->n_waiting; i++) {
-		const struct at_sample_record *head = head_of(&q->waiting[i]);
+		const struct at_sample_record *head = head_of(q, i);
 		uint64_t apart = head->time < time ? time - head->time : head->time - time;
 
 		if (head->tid != key->tid || head->sp != key->sp ||
 		    apart > NEAR_MS * NSEC_PER_MSEC ||
-		    head->len > q->waiting[i].len - sizeof(*head))
+		    head->len > waiting_at(q, i)->len - sizeof(*head))
 			continue;
 		*from = i;
 		return head;
@@ -140,11 +155,12 @@ static const struct at_sample_record *records_find(struct sample_records *q,
 /* Takes the record at @index out.  Returns its position, for bpf_ring_put(). */
 static uint64_t records_take(struct sample_records *q, size_t index)
 {
-	uint64_t position = q->waiting[index].position;
+	uint64_t position = waiting_at(q, index)->position;
 
+	/* Mostly it is the oldest. */
+	memmove(waiting_at(q, 1), waiting_at(q, 0), index * sizeof(q->waiting[0]));
+	q->first++;
 	q->n_waiting--;
-	memmove(q->waiting + index, q->waiting + index + 1,
-		(q->n_waiting - index) * sizeof(q->waiting[0]));
 	return position;
 }
 
@@ -156,7 +172,7 @@ static void records_expire(struct sample_records *q, uint64_t time)
 	read_ring(q);
 	follow_clock(q);
 	time -= (uint64_t)q->ahead;
-	while (n < q->n_waiting && head_of(&q->waiting[n])->time < time)
+	while (n < q->n_waiting && head_of(q, n)->time < time)
 		n++;
 	if (n)
 		drop(q, n);
@@ -262,7 +278,7 @@ bool deep_find(struct deep *d, const struct deep_sample *s, struct deep_stack *r
 	const struct at_sample_record *head;
 
 	for (size_t i = 0; (head = records_find(&d->records, &key, &i)); i++) {
-		size_t room = d->records.waiting[i].len - sizeof(*head);
+		size_t room = waiting_at(&d->records, i)->len - sizeof(*head);
 
 		if (!is_of(head, s, ret))
 			continue;

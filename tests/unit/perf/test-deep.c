@@ -100,6 +100,38 @@ static void test_join(void **state)
 	fixture_free(f);
 }
 
+/* Many more records than wait at a time; the first one is taken last. */
+static void test_many(void **state)
+{
+	enum { N = 3 * RECORDS_WAITING, BYTES = 64 };
+	struct fixture *f = fixture_new();
+	const struct sample_key last = {.tid = 1, .sp = SP, .time = TIME};
+	size_t at = 0;
+
+	(void)state;
+	for (uint32_t i = 1; i <= N; i++) {
+		const struct sample_key key = {.tid = i, .sp = SP, .time = TIME};
+		uint8_t *to = f->data + f->producer % SIZE;
+		const uint32_t len = BYTES - 8;
+
+		memcpy(to, &len, sizeof(len));
+		*(struct at_sample_record *)(void *)(to + 8) =
+			(struct at_sample_record){.time = TIME, .tid = i, .sp = SP};
+		f->producer += BYTES;
+		at = 0;
+		assert_non_null(records_find(&f->d.records, &key, &at));
+		assert_int_equal(at, i > 1);
+		if (i > 1)
+			bpf_ring_put(f->d.records.ring, records_take(&f->d.records, at));
+	}
+	assert_int_equal(f->d.records.n_waiting, 1);
+	at = 0;
+	assert_non_null(records_find(&f->d.records, &last, &at));
+	bpf_ring_put(f->d.records.ring, records_take(&f->d.records, at));
+	assert_int_equal(f->consumer, f->producer);
+	fixture_free(f);
+}
+
 /* Nothing but the sample's own record is taken. */
 static void test_others(void **state)
 {
@@ -298,7 +330,7 @@ static void test_program_one_piece(void **state)
 	}
 	(void)fd_close(event);
 	assert_true(at->deep->records.n_waiting > 0);
-	head = at->deep->records.waiting[0].data;
+	head = waiting_at(&at->deep->records, 0)->data;
 	assert_int_equal(head->len, 64 << 10);
 	assert_true(head->goes_on && pattern[0]);
 	(void)at_sample_free(at);
@@ -311,7 +343,7 @@ static size_t check_records(struct deep *d, uint32_t tid, const uint8_t *pattern
 
 	records_expire(&d->records, 0);
 	for (size_t i = 0; i < d->records.n_waiting; i++) {
-		const struct at_sample_record *head = d->records.waiting[i].data;
+		const struct at_sample_record *head = waiting_at(&d->records, i)->data;
 		uint64_t first = head->sp & -(uint64_t)DEEP_PAGE;
 
 		if (head->tid != tid)
@@ -455,6 +487,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_join),
+		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_others),
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_classes),

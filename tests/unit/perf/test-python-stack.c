@@ -187,10 +187,10 @@ static struct bpf_ring_record burn(struct python_stacks *s, size_t n)
 	while (clock_ns(CLOCK_MONOTONIC) < until) {
 		take_over(s);
 		if (s->records.n_waiting >= n)
-			return s->records.waiting[s->records.n_waiting - 1];
+			return *waiting_at(&s->records, s->records.n_waiting - 1);
 	}
 	fail_msg("no record");
-	return s->records.waiting[0];
+	return *waiting_at(&s->records, 0);
 }
 
 static void check_record(const struct bpf_ring_record *record, const struct interpreter *i,
