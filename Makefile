@@ -304,7 +304,7 @@ INTEGRATION := $(sort $(wildcard tests/integration/*.sh))
 # Those that sample nothing live: no neighbour spoils them, nor they one.
 UNSAMPLED := $(patsubst %,tests/integration/%.sh,aarch64 bounds golden import-caches replay selinux size-bombs steps)
 # Those that wait more than they compute, and change no setting of the machine: little load for each other.  The longest first.
-SHARING := $(patsubst %,tests/integration/%.sh,daemon control boot import from-perf shutdown flight unwinders marks \
+SHARING := $(patsubst %,tests/integration/%.sh,daemon boot import from-perf shutdown flight unwinders marks \
 	debug-files trace hook-suite record-pid mappings containers processes debuginfod record-command triggers install \
 	perf-data pid-reuse target-end errors rc-files traced trace-processor)
 .PHONY: deps deps-check check check-all check-static check-unit check-fuzz check-integration check-sanitized test-programs
