@@ -250,6 +250,7 @@ static ssize_t ask_again(struct procmem *m, const struct uw_range *ranges, size_
 
 	if (m->refused_until && clock_ns(CLOCK_MONOTONIC) < m->refused_until)
 		return -ETIMEDOUT;
+	m->memory.n_reads++;
 	n = ask(m->guard, m->fd, ranges, n_ranges, to, room);
 	if (n > 0)
 		m->memory.read_at = m->guard->read_at;

@@ -41,6 +41,7 @@ struct uw_memory {
 	/* When the last read ended, CLOCK_MONOTONIC in ns: another process may have made it, and its reader may have waited for a
 	 * CPU since.  0: not known. */
 	uint64_t read_at;
+	uint64_t n_reads; /* requests to another process so far */
 };
 
 /* Has a read been put off?  @memory may be NULL. */

@@ -17,6 +17,9 @@ enum {
 	FLIP = 256,	 /* ... each as this */
 	FLIPS_MANY = FLIPS_OF * FLIP / 8, /* ... one of eight */
 	HELD_MIN = 2,			  /* readings before, and one after, that agree */
+	TICK_NS = 100000000,		  /* of the samples' time */
+	FREE_NS = TICK_NS * 3 / 8, /* of the CPU time in it, for any process; as much in shares */
+	READ_NS = 20000,	   /* what a request costs the process that reads */
 };
 
 bool script_step(struct native_script *s, uint32_t n)
@@ -153,6 +156,36 @@ void script_push_native(struct native_script *s, const struct walk *w, uint32_t 
 		script_push(s, w->frames[i]);
 }
 
+/* ---- the part of the time for all processes ---- */
+
+static uint64_t *cost_of(struct native_script *s, const struct uw_memory *memory)
+{
+	return &s->costs.of[hash_u64((uintptr_t)memory) % SCRIPT_SHARES];
+}
+
+/* Is there time to read frames of @memory for a sample of this time?  Each process has its share, so one that needs much, or many
+ * that need some, do not take the time of others. */
+static bool has_time(struct native_script *s, const struct uw_memory *memory, uint64_t time)
+{
+	struct script_costs *c = &s->costs;
+	uint32_t n;
+
+	if (time / TICK_NS > c->tick)
+		*c = (struct script_costs){.tick = time / TICK_NS, .n_before = c->n};
+	n = c->n > c->n_before ? c->n : c->n_before;
+	return c->all < FREE_NS ||
+	       (c->all < 2 * FREE_NS && *cost_of(s, memory) < FREE_NS / (n ? n : 1));
+}
+
+static void add_cost(struct native_script *s, const struct uw_memory *memory, uint64_t ns)
+{
+	uint64_t *cost = cost_of(s, memory);
+
+	s->costs.n += !*cost;
+	*cost += ns;
+	s->costs.all += ns;
+}
+
 /* ---- all ---- */
 
 /* Is a frame in the interpreter's file?  Before its layout is loaded there is no better sign. */
@@ -223,26 +256,45 @@ static bool find_runs(struct native_script *s, const struct walk *w, uint64_t st
 	return s->n_runs;
 }
 
-static void replace(struct native *e, struct walk *w, const struct uw_image *image,
-		    enum uw_language language)
+static void find_functions(struct native_script *s, struct native *e, struct walk *w,
+			   const struct uw_image *image, enum uw_language language)
 {
-	bool python = language == UW_LANGUAGE_PYTHON;
-	uint64_t start = python ? image->python.eval_start : image->script.eval_start;
-	uint64_t end = python ? image->python.eval_end : image->script.eval_end;
-	struct native_script *s;
-
-	s = script_of(e, w);
-	if (!s || (language != UW_LANGUAGE_JS && !find_runs(s, w, start, end)))
-		return;
 	if (language == UW_LANGUAGE_JS)
 		native_js(s, e, w, &image->script.v8);
-	else if (python)
+	else if (language == UW_LANGUAGE_PYTHON)
 		native_python(s, e, w, &image->python);
 	else
 		native_frames(s, e, w, &image->script, language);
 	memcpy(w->frames, s->frames, min_u64(s->n, w->max) * sizeof(*w->frames));
 	w->n = (uint32_t)min_u64(s->n, w->max);
 	w->res->n_frames = w->n;
+}
+
+static void replace(struct native *e, struct walk *w, const struct uw_image *image,
+		    enum uw_language language)
+{
+	bool python = language == UW_LANGUAGE_PYTHON, js = language == UW_LANGUAGE_JS;
+	uint64_t start = python ? image->python.eval_start : image->script.eval_start;
+	uint64_t end = python ? image->python.eval_end : image->script.eval_end;
+	struct uw_memory *memory = w->snapshot->space->memory;
+	struct native_script *s = script_of(e, w);
+	uint64_t began, n_reads;
+
+	if (!s || (!js && !find_runs(s, w, start, end)))
+		return;
+	if (js || !memory || w->snapshot->n_python) {
+		find_functions(s, e, w, image, language);
+		return;
+	}
+	if (!has_time(s, memory, w->snapshot->time)) {
+		w->res->lacks_functions = true;
+		return;
+	}
+	n_reads = memory->n_reads;
+	began = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	find_functions(s, e, w, image, language);
+	add_cost(s, memory,
+		 clock_ns(CLOCK_THREAD_CPUTIME_ID) - began + (memory->n_reads - n_reads) * READ_NS);
 }
 
 void native_script(struct native *e, struct walk *w)

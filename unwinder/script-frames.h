@@ -9,7 +9,8 @@
  *   native-frames.c   PHP, Ruby
  *   native-js.c       Node.js
  *
- * The process is not trusted: one stack reads so many pages and takes so many steps at most. */
+ * The process is not trusted: one stack reads so many pages and takes so many steps at most.  Frames that are read after the sample
+ * take a bounded part of the time, all processes together. */
 #pragma once
 
 #include "symbols/script-sign.h"
@@ -38,6 +39,7 @@ enum {
 	SCRIPT_LATELY = 4096,
 	SCRIPT_CALLERS_ALL = 1024, /* ... of one stack */
 	SCRIPT_RUN_ENDS = 1,	   /* in place of a caller: C code */
+	SCRIPT_SHARES = 256,
 };
 
 /* Python: which functions have called which; an id is the address of the code object with its sign. */
@@ -158,7 +160,15 @@ struct script_outer {
 	uint64_t frames[SCRIPT_OUTER];
 };
 
+/* What reading the frames of processes has cost in a tick, in ns of CPU time. */
+struct script_costs {
+	uint64_t tick;			 /* in which the latest sample was taken */
+	uint64_t all, of[SCRIPT_SHARES]; /* by process; two at one place share what one has */
+	uint32_t n, n_before;		 /* processes in this tick and the one before */
+};
+
 struct native_script {
+	struct script_costs costs;
 	struct script_outer outers[SCRIPT_OUTERS];
 	struct script_slot slots[SCRIPT_SLOTS];
 	struct script_nowhere nowheres[SCRIPT_NOWHERES];

@@ -755,6 +755,90 @@ static void test_pending(void **state)
 	uw_module_unref(p.module);
 }
 
+/* ---- the time for all processes ---- */
+
+enum { OTHERS = 20, PARTS = 10 };
+#define TIME (100 * NSEC_PER_SEC)
+#define TICK (NSEC_PER_SEC / 10)
+static struct py_process others[OTHERS]; /* memory as that of the program */
+static uint64_t requests;		 /* that the next reading takes */
+
+static ssize_t read_costly(struct uw_memory *memory, uint64_t address, void *to, size_t len)
+{
+	memory->n_reads += requests;
+	requests = 0;
+	return py_read(memory, address, to, len);
+}
+
+/* Are the functions of a sample of @process shown, for which reading takes @n requests? */
+static bool shows(struct fixture *f, const struct program *p, struct py_process *process,
+		  uint64_t n)
+{
+	requests = n;
+	fixture_space(f, 6, &process->memory);
+	uw_space_set_script(f->space, p->module);
+	run(f, SMALL);
+	assert_true(f->res.lacks_functions);
+	if (f->frames[1] == NAMED(p->f))
+		return true;
+	EXPECT(f, SMALL, LOOP, CALLED(SMALL + 1), LOOP, CALLED(ROOTED + 1));
+	return false;
+}
+
+static void put_others(struct fixture *f, struct program *p)
+{
+	put_program(f, p, 12);
+	for (size_t i = 0; i < OTHERS; i++) {
+		others[i] = py;
+		others[i].memory = (struct uw_memory){.read = read_costly};
+	}
+}
+
+/* 10 ms a sample: one process does not take the time of another. */
+static void test_time_of_one(void **state)
+{
+	struct fixture *f = *state;
+	struct program p;
+
+	put_others(f, &p);
+	for (uint64_t tick = 0; tick < 3; tick++) {
+		size_t n = 0;
+
+		f->snapshot.time = TIME + tick * TICK;
+		assert_true(shows(f, &p, &others[0], 0));
+		for (size_t i = 0; i < PARTS; i++)
+			n += shows(f, &p, &others[1], 500);
+		assert_int_equal(n, 4);
+		assert_true(shows(f, &p, &others[0], 0));
+	}
+	/* Alone it has all. */
+	f->snapshot.time = TIME + 3 * TICK;
+	assert_true(shows(f, &p, &others[1], 500));
+	f->snapshot.time = TIME + 4 * TICK;
+	for (size_t i = 0; i < 8; i++)
+		assert_true(shows(f, &p, &others[1], i < 7 ? 250 : 2000));
+	assert_false(shows(f, &p, &others[1], 500));
+	uw_module_unref(p.module);
+}
+
+/* All processes together have a part of the time, however many there are. */
+static void test_time_of_many(void **state)
+{
+	struct fixture *f = *state;
+	struct program p;
+
+	put_others(f, &p);
+	for (uint64_t tick = 0; tick < 3; tick++) {
+		size_t n = 0;
+
+		f->snapshot.time = TIME + tick * TICK;
+		for (size_t i = 0; i < 2 * OTHERS; i++)
+			n += shows(f, &p, &others[i % OTHERS], 500);
+		assert_int_equal(n, 8);
+	}
+	uw_module_unref(p.module);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -773,6 +857,8 @@ int main(void)
 		TEST(test_search),
 		TEST(test_pasts),
 		TEST(test_flips),
+		TEST(test_time_of_one),
+		TEST(test_time_of_many),
 		cmocka_unit_test(test_code_places),
 		TEST(test_wrong_frames),
 		TEST(test_many_entries),
