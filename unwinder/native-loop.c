@@ -2,7 +2,7 @@
  * behind the call: the register that has it else is one that calls clobber, with some compilers.
  *
  *     mov 0x10(%rsp),%r10      it comes back from a slot of the loop's own stack
- *     mov %rbp,%r10            ... from a register that calls preserve
+ *     mov %rbp,%r10            ... from a register that calls preserve, or one that was loaded from a slot
  *     lea 0x6(%rdi),%r10       ... by a register that was loaded from a slot
  *     movzbl 0x1(%rbp),%r14d   it is fetched through a register of this kind, or one that was loaded from a slot
  *     mov 0x38(%rbp),%rax      ... from the frame: it is nowhere else
@@ -124,9 +124,8 @@ uint64_t script_loop_slots(struct script_slot *s, const uint8_t *code, size_t le
 				add(s, SCRIPT_IN_SLOT, insn.at);
 		} else if (insn.kind == LOAD && insn.at == FRAME_INSTR) {
 			add(s, SCRIPT_IN_FRAME, (int32_t)insn.from);
-		} else if (insn.kind == MOVE && insn.to == next && is_preserved(insn.from)) {
-			add(s, SCRIPT_IN_REGISTER, (int32_t)insn.from);
-		} else if (insn.kind != FETCH && (insn.kind != SUM || insn.to != next)) {
+		} else if (insn.kind != FETCH &&
+			   ((insn.kind != SUM && insn.kind != MOVE) || insn.to != next)) {
 			continue;
 		} else if (slots[insn.from] >= 0) {
 			add(s, SCRIPT_IN_SLOT, slots[insn.from]);

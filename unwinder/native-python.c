@@ -35,6 +35,7 @@
 enum {
 	RUN_ROOM = 640, /* bytes from an entry frame to the return address of its run */
 	FRAME_SIZE = UW_PYTHON_FRAME,
+	OWNED_BY_GENERATOR = 1,
 	OWNED_BY_C = 3,
 	CODE_TAG = 7, /* 3.14 on: bits of the pointer to the code object */
 	INSTR_AT = 56,
@@ -106,6 +107,8 @@ static bool read_frame(struct python_walk *pw, uint64_t address, struct python_f
 	f.code = word_of(bytes, o->code) & ~(uint64_t)CODE_TAG;
 	f.previous = word_of(bytes, o->previous);
 	f.entry = o->is_entry && bytes[o->is_entry];
+	if (o->is_entry && bytes[o->owner] == OWNED_BY_GENERATOR && !f.entry)
+		return false; /* it has not begun: its list is that of the call that made it */
 	f.calling = pw->py->version < 0x30e ? (int32_t)word_of(bytes, STACK_AT) >= 0
 					    : word_of(bytes, STACK_AT) != 0;
 	f.same = f.proved = script_same(pw->s, pw->e, pw->w, address, f.code, f.previous);
@@ -294,7 +297,8 @@ static void note_caller(struct python_walk *pw, const struct noted_frame *f, str
 		g->top = g->f.address;
 		script_frame_note(pw->s, id_of(code), g->top);
 	}
-	if (f->code.address)
+	/* (what 3.11 has on that stack of a generator is the call that makes it: C code runs it) */
+	if (f->code.address && (f->code.size || !pw->py->offsets.is_entry))
 		script_call_note(pw->s, id_of(&f->code), f->code.size,
 				 &(struct script_caller){.id = id_of(code),
 							 .size = code->size,

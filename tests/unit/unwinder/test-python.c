@@ -256,6 +256,48 @@ static void test_stack(void **state)
 	}
 }
 
+static bool is_noted(const struct fixture *f, uint64_t callee, uint64_t caller)
+{
+	const struct native_script *s = container_of(f->engine, struct native, engine)->script;
+
+	for (size_t i = 0; i < SCRIPT_CALLEES; i++)
+		for (uint32_t k = 0; k < s->callees[i].n; k++)
+			if ((s->callees[i].id | UW_FRAME_SCRIPT) == NAMED(callee) &&
+			    (s->callees[i].callers[k].id | UW_FRAME_SCRIPT) == NAMED(caller))
+				return true;
+	return false;
+}
+
+/* f is a generator, which 3.11 has C code run.  g has made it, by a call on CPython's stack: it has not called it. */
+static void test_generator(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int minor = 11; minor <= 15; minor++) {
+		struct program p;
+
+		put_program(f, &p, minor);
+		py_set(&py, p.f + 48, 0x20, 4);
+		run(f, SMALL);
+		assert_int_equal(is_noted(f, p.f, p.g), minor > 11);
+		uw_module_unref(p.module);
+	}
+}
+
+/* The object of such a generator, before it is run: g does not seem to have called it. */
+static void test_generator_object(void **state)
+{
+	struct fixture *f = *state;
+	struct program p;
+
+	put_program(f, &p, 11);
+	py_set(&py, p.f_frame + py_owner(&py), 1, 1);
+	f->snapshot.time = UINT64_MAX;
+	run_often(f, SEEN_OFTEN);
+	EXPECT(f, SMALL, NAMED(p.f), LOOP, CALLED(SMALL + 1), NAMED(p.main), CALLED(ROOTED + 1));
+	uw_module_unref(p.module);
+}
+
 /* f is called by g and by another function in turn, at the same address: either would be a guess, and the proved caller
  * of both remains. */
 static void test_two_callers(void **state)
@@ -848,6 +890,8 @@ int main(void)
 		cmocka_unit_test(test_names),
 		TEST(test_stack),
 		TEST(test_outermost),
+		TEST(test_generator),
+		TEST(test_generator_object),
 		TEST(test_two_callers),
 		TEST(test_slots),
 		TEST(test_reused),
