@@ -4,6 +4,16 @@
 #include "base/bytes.h"
 #include "symbols/image.h"
 #include "symbols/module.h"
+#include "unwinder/script-frames.h"
+
+/* The next sample is so much later that reading has all its time. */
+static inline void interpreter_rests(struct uw_engine *engine)
+{
+	struct native_script *s = container_of(engine, struct native, engine)->script;
+
+	if (s)
+		memset(&s->costs, 0, sizeof(s->costs));
+}
 
 /* @path: UW_PYTHON_PATH and its like.  @python, @script: its layout; NULL: none.  Returns new, or NULL. */
 static inline struct uw_module *interpreter_module(const char *path, const struct uw_python *python,

@@ -203,11 +203,6 @@ static void put_program(struct fixture *f, struct program *p, int minor)
 /* A function is shown where several readings, some time apart, agree, and proved where many do. */
 enum { SEEN_SOME = 10, SEEN_OFTEN = 40 };
 
-static struct native_script *script_of(const struct fixture *f)
-{
-	return container_of(f->engine, struct native, engine)->script;
-}
-
 /* The readings are of samples of these times, and the last one of the sample in hand.  They are so far apart that there is time for
  * each. */
 static void run_often(struct fixture *f, size_t n)
@@ -218,8 +213,7 @@ static void run_often(struct fixture *f, size_t n)
 		uint64_t until;
 
 		f->snapshot.time = i + 1 < n && time == 1 ? clock_ns(CLOCK_REALTIME) : time;
-		if (script_of(f))
-			memset(&script_of(f)->costs, 0, sizeof(script_of(f)->costs));
+		interpreter_rests(f->engine);
 		run(f, SMALL);
 		until = clock_ns(CLOCK_MONOTONIC) + 2100000;
 		while (clock_ns(CLOCK_MONOTONIC) < until)
@@ -266,7 +260,7 @@ static void test_stack(void **state)
 
 static bool is_noted(const struct fixture *f, uint64_t callee, uint64_t caller)
 {
-	const struct native_script *s = script_of(f);
+	const struct native_script *s = container_of(f->engine, struct native, engine)->script;
 
 	for (size_t i = 0; i < SCRIPT_CALLEES; i++)
 		for (uint32_t k = 0; k < s->callees[i].n; k++)
