@@ -199,9 +199,10 @@ static void end_lost(struct ask *a)
 		deliver(a);
 	}
 	end_text(a, -EPIPE,
-		 a->answered ? gone
-			     : "the daemon closed the connection without an answer: is it of "
-			       "another version?");
+		 a->answered
+			 ? gone
+			 : "the daemon closed the connection without an answer: it ended just now "
+			   "(hint: try again), or it is of another version");
 }
 
 /* The daemon's descriptor for the packets has come with ACCEPTED. */

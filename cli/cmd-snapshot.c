@@ -438,9 +438,10 @@ static int take_messages(struct asked *a)
 	int r = control_receive_with(&a->stream, &a->received);
 
 	if (r == CONTROL_CLOSED && !a->answered)
-		return end_as(a, -EPIPE,
-			      "the daemon closed the connection without an answer: is it of "
-			      "another version?");
+		return end_as(
+			a, -EPIPE,
+			"the daemon closed the connection without an answer: it ended just now "
+			"(hint: try again), or it is of another version");
 	while (r == 0) {
 		r = control_next(&a->stream, &type, &data, &len);
 		if (r == 0)

@@ -1,6 +1,7 @@
 /* main.c - perfwind COMMAND ...  Thread: main.  commands.c has the table. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -111,13 +112,22 @@ static int take_standard_numbers(void)
 	return 0;
 }
 
+/* A reader like head(1) has enough: no message, as from programs that SIGPIPE ends. */
+static bool reader_left(void)
+{
+	struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+
+	return poll(&out, 1, 0) == 1 && out.revents & POLLERR;
+}
+
 /* The exit status: a failed write to standard output (a full disk, a closed pipe) is an error. */
 static int finish(int status)
 {
 	errno = 0;
 	if (!fflush(stdout) && !ferror(stdout))
 		return status;
-	log_error("standard output: %s", strerror(errno ? errno : EIO));
+	if (!reader_left())
+		log_error("standard output: %s", strerror(errno ? errno : EIO));
 	return status ? status : 1;
 }
 

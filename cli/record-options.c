@@ -305,7 +305,7 @@ static const struct option_def defs[] = {
 	CALL("frequency", 'F', "HZ", set_frequency,
 	     "samples a second of CPU time (default 999; of a tracepoint, a probe or a software "
 	     "event like page-faults: each "
-	     "occurrence); max: the kernel's limit, 25000 at most"),
+	     "occurrence); the word max: the kernel's limit, but not more than 25000"),
 	NUMBER("count", 'c', OPTION_U64, "PERIOD", period, 0,
 	       "one sample each PERIOD events, instead of -F"),
 	TIME("duration", 'd', "s", "SECONDS", duration, 0,

@@ -20,15 +20,6 @@ enum { ENOUGH = 10 };
 #define LATE_SHARE 0.01
 #define SHORT_SEEN 0.6
 
-static uint64_t failed_sum(const struct account *a)
-{
-	uint64_t sum = 0;
-
-	for (int i = 0; i < UW_REASON_COUNT; i++)
-		sum += a->failed[i];
-	return sum;
-}
-
 static uint64_t lost_samples(const struct session_summary *s)
 {
 	return s->counts.lost_exact ? s->counts.lost_samples : s->account.lost_records;
@@ -59,7 +50,7 @@ static void print_none(const struct verdict *v, FILE *out)
 static void print_stacks(const struct account *a, FILE *out)
 {
 	char n[32];
-	uint64_t failed = failed_sum(a);
+	uint64_t failed = account_failed(a);
 	const char *open = " (";
 	double frames;
 
@@ -126,10 +117,10 @@ static void print_late(const struct account *a, FILE *out)
 
 	if (late > LATE_SHARE * (double)(late + a->emitted))
 		fprintf(out,
-			"  late     for %s of these samples the files of new programs were not "
-			"read "
-			"in time: the machine is busy (hint: --realtime, as root, or a lower -F)\n",
-			text_count(late, n));
+			"  late     for %s of these samples (%.0f %% of all) the files of new "
+			"programs were not read in time: the machine is busy (hint: --realtime, as "
+			"root, or a lower -F); their weight is added to others\n",
+			text_count(late, n), text_percent(late, late + a->emitted));
 }
 
 static void print_losses(const struct session_summary *s, FILE *out)
@@ -304,7 +295,9 @@ void verdict_print(const struct verdict *v, FILE *out)
 	fprintf(out, "\n");
 	print_accounted(s, out);
 	print_waits(a, out);
-	if (a->emitted)
+	if (a->emitted && !a->frames && a->waits)
+		fprintf(out, "  stacks   none\n");
+	else if (a->emitted)
 		print_stacks(a, out);
 	else
 		print_none(v, out);
@@ -437,6 +430,13 @@ void verdict_print_trace(const struct trace_session_summary *s, const char *file
 	if (s->out_of_scope)
 		fprintf(out, ", and %s out of scope", text_count(s->out_of_scope, n));
 	fprintf(out, "\n");
+	if (s->whole + s->cut + s->failed) {
+		fprintf(out, "  stacks   %s whole (%.2f %%)", text_count(s->whole, n),
+			text_percent(s->whole, s->samples));
+		fprintf(out, ", %s cut", text_count(s->cut, n));
+		fprintf(out, ", %s failed%s\n", text_count(s->failed, n),
+			s->failed ? " (perfwind report prints the reasons)" : "");
+	}
 	fprintf(out, "  lost     %s in the kernel's rings", text_count(s->lost, n));
 	if (s->skipped)
 		fprintf(out, "; %s skipped (perfwind report prints the reasons)",
@@ -447,7 +447,7 @@ void verdict_print_trace(const struct trace_session_summary *s, const char *file
 	if (s->discarded)
 		fprintf(out, "; %s packets that a full buffer did not take",
 			text_count(s->discarded, n));
-	fprintf(out, "\n  file     ");
+	fprintf(out, "\n  cost     %.2f s of CPU\n  file     ", s->self_cpu_s);
 	text_print(out, file);
 	fprintf(out, ", %s%s%s\n", text_size(sink->bytes, n),
 		s->full ? " (full: max_file_size_bytes)" : "",

@@ -234,7 +234,7 @@ static void add_losses(struct summary *s, const struct fold *f)
 			    text_share(lost, lost + p->n_samples + as_count(thinned), number));
 	} else {
 		fact_append(fact, profile_is_damaged(p) ? "nothing known, but the file is not whole"
-							: "nothing");
+							: "nothing in the rings");
 	}
 	if (as_count(sideband))
 		fact_append(fact, ", %s sideband records", text_count(as_count(sideband), number));

@@ -21,9 +21,11 @@ static const struct trace_stat_words words[TRACE_STAT_COUNT] = {
 		{"when the profiler ended this data source because it used too much memory (ns)",
 		 "a larger perf_event_config.max_daemon_memory_kb, or a narrower "
 		 "callstack_sampling.scope"},
-	[STAT_perf_samples_skipped] = {"samples without a stack: the process was gone, or could "
-				       "not be looked into in time",
-				       "a longer perf_event_config.remote_descriptor_timeout_ms"},
+	[STAT_perf_samples_skipped] =
+		{"samples without a stack: the process was gone, or could "
+		 "not be looked into in time",
+		 "record --realtime, as root, or a lower -F; of a TraceConfig a "
+		 "longer perf_event_config.remote_descriptor_timeout_ms"},
 	[STAT_perf_samples_skipped_dataloss] =
 		{"samples without a stack: the unwinder had too much to do",
 		 "a lower timebase.frequency, a narrower callstack_sampling.scope, or a larger "

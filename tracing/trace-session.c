@@ -989,6 +989,10 @@ void trace_session_summary(struct trace_session *t, struct trace_session_summary
 		if (session_summary(t->sources[i].session, &one) < 0)
 			continue;
 		s.samples += one.account.emitted;
+		s.whole += one.account.whole;
+		s.cut += one.account.cut;
+		s.failed += account_failed(&one.account);
+		s.self_cpu_s = s.self_cpu_s > one.self_cpu_s ? s.self_cpu_s : one.self_cpu_s;
 		left_out = one.account.skipped[SKIP_NOT_IN_SCOPE] +
 			   one.account.skipped[SKIP_NOT_ALLOWED];
 		s.out_of_scope += left_out;

@@ -94,7 +94,9 @@ struct trace_session_summary {
 	double duration_s;
 	uint64_t samples;		 /* with a stack, or counted */
 	uint64_t out_of_scope;		 /* not asked for: no loss */
+	uint64_t whole, cut, failed;	 /* stacks of @samples */
 	uint64_t skipped, lost;		 /* by us; by the kernel */
+	double self_cpu_s;		 /* of this process, while its longest source ran */
 	uint64_t overwritten, discarded; /* packets, in the buffers */
 	bool full;			 /* max_file_size_bytes was reached */
 	size_t snapshots;		 /* of CLONE_SNAPSHOT, that were written */

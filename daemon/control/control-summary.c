@@ -18,7 +18,9 @@ enum { MODULES = 16 }; /* modules without symbols in a message */
 	X(lacks_functions) \
 	X(freed_functions) X(cut) X(frames) X(lost_records) X(lost_sideband_records) X(throttled_ns)
 #define TRACE_FIELDS(X) \
-	X(n_sources) X(duration_s) X(overwritten) X(discarded) X(full) X(untriggered)
+	X(n_sources)    \
+	X(duration_s)   \
+	X(whole) X(cut) X(self_cpu_s) X(overwritten) X(discarded) X(full) X(untriggered)
 
 int control_summary_send(struct control_stream *stream, enum control_type type,
 			 struct session_summary *s, uint64_t lost_packets, uint64_t stream_bytes)
@@ -57,12 +59,14 @@ int control_summary_send_trace(struct control_stream *stream, enum control_type 
 			       const struct trace_session_summary *s, uint64_t stream_bytes)
 {
 	Pb__ControlSummary m = PB__CONTROL_SUMMARY__INIT;
-	uint64_t skipped = s->skipped;
+	uint64_t skipped = s->skipped, failed = s->failed;
 
 	TRACE_FIELDS(PUT)
 	SET(&m, emitted, s->samples);
 	m.skipped = &skipped;
 	m.n_skipped = 1;
+	m.failed = &failed;
+	m.n_failed = 1;
 	SET(&m, lost_samples, s->lost);
 	SET(&m, stream_bytes, stream_bytes);
 	return control_summary_queue(stream, type, &m);
@@ -94,6 +98,7 @@ void control_summary_read_trace(const Pb__ControlSummary *m, struct trace_sessio
 	*s = (struct trace_session_summary){
 		TRACE_FIELDS(GET).samples = m->emitted,
 		.skipped = m->n_skipped ? m->skipped[0] : 0,
+		.failed = m->n_failed ? m->failed[0] : 0,
 		.lost = m->lost_samples,
 	};
 }

@@ -21,6 +21,15 @@ const char *skip_reason_name(enum skip_reason reason)
 	return names[reason];
 }
 
+uint64_t account_failed(const struct account *account)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < UW_REASON_COUNT; i++)
+		sum += account->failed[i];
+	return sum;
+}
+
 uint64_t account_skipped(const struct account *account)
 {
 	uint64_t sum = 0;

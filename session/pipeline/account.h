@@ -42,6 +42,8 @@ struct account {
 /* The bound of memory_reads[@index], microseconds: those from the bound before it on, and below it.  UINT32_MAX: the last. */
 uint32_t account_reads_below(size_t index);
 
+/* The sums over all reasons. */
+uint64_t account_failed(const struct account *account);
 uint64_t account_skipped(const struct account *account);
 uint64_t account_in_flight(const struct account *account);
 /* Counts an outcome that was emitted.  @reason: why it failed, if it did. */

@@ -80,7 +80,7 @@ static void test_losses(void **state)
 	assert_non_null(strstr(text, "  lost     at least 2 in the kernel's rings, throttled for "
 				     "1.25 s: the kernel allows fewer samples (hint: a lower "
 				     "-F); 1,234 skipped ("));
-	assert_non_null(strstr(text, "  late     for 1,234 of these samples the files of new "));
+	assert_non_null(strstr(text, "  late     for 1,234 of these samples (50 % of all) the "));
 	free(text);
 	summary.account.skipped[SKIP_PARK_FULL] = 0;
 	summary.account.skipped[SKIP_DOUBLE] = 1234;
@@ -314,6 +314,10 @@ static void test_trace_session(void **state)
 	const struct trace_session_summary s = {.duration_s = 2,
 						.n_sources = 2,
 						.samples = 1990,
+						.whole = 1980,
+						.cut = 7,
+						.failed = 3,
+						.self_cpu_s = 0.126,
 						.overwritten = 1200,
 						.discarded = 3,
 						.full = true};
@@ -328,8 +332,11 @@ static void test_trace_session(void **state)
 	assert_int_equal(fclose(out), 0);
 	assert_string_equal(
 		text, "1,990 samples in 2.0 s from 2 data sources\n"
+		      "  stacks   1,980 whole (99.50 %), 7 cut, 3 failed (perfwind report "
+		      "prints the reasons)\n"
 		      "  lost     0 in the kernel's rings; 1,200 packets overwritten in a "
 		      "RING_BUFFER, as configured; 3 packets that a full buffer did not take\n"
+		      "  cost     0.13 s of CPU\n"
 		      "  file     t?.pftrace, 1025 bytes (full: max_file_size_bytes)\n");
 	free(text);
 	sink.written.samples = 7;

@@ -41,7 +41,7 @@ static void data_is_a_preorder_forest(void **state)
 		"[\"Event\",\"cpu-clock\",0],"
 		"[\"Samples\",\"9 over 5.0 s, weight 70 ns\",0],"
 		"[\"Stacks\",\"77.78 % whole, 11.11 % cut, 11.11 % without a stack\",1],"
-		"[\"Lost\",\"nothing\",0],"
+		"[\"Lost\",\"nothing in the rings\",0],"
 		"[\"Skipped\",\"1 sample\",1]],"
 		"\"notes\":[\"first \\\"note\\\"\"],"
 		"\"threads\":[[100,100,0,0,7],[100,101,0,1,2],[200,200,2,2,5]],"

@@ -154,7 +154,7 @@ static void impossible_figures_are_rejected(void **state)
 	hand_sample(&p, 100, 100, 0, 30)->unwind_error = 3;
 	s = summary_of(&p);
 	assert_fact(&s, "Samples", "10 over 5.0 s, weight 100 ns", false);
-	assert_fact(&s, "Lost", "nothing", false);
+	assert_fact(&s, "Lost", "nothing in the rings", false);
 	p.end.missing = 5;
 	s = summary_of(&p);
 	assert_fact(&s, "Lost", "nothing known, but the file is not whole", true);
@@ -236,7 +236,7 @@ static void overwritten(void **state)
 	p.counts[0] = (struct profile_count){STAT_traced_buf_bytes_overwritten, 0, 3 << 20};
 	p.counts[1] = (struct profile_count){STAT_traced_buf_bytes_overwritten, 1, 9 << 20};
 	s = summary_of(&p);
-	assert_fact(&s, "Lost", "nothing; the oldest 12.0 MiB made room for newer (RING_BUFFER)",
+	assert_fact(&s, "Lost", "nothing in the rings; the oldest 12.0 MiB made room for newer (RING_BUFFER)",
 		    false);
 	profile_deinit(&p);
 }
