@@ -240,6 +240,16 @@ bool trace_check_is_ours(const Pb__TraceConfig *config, size_t source, const cha
 	return !*ret_why;
 }
 
+uint32_t trace_check_ours(const Pb__TraceConfig *config)
+{
+	const char *why;
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < config->n_data_sources; i++)
+		n += trace_check_is_ours(config, i, &why);
+	return n;
+}
+
 static void name_source(const Pb__TraceConfig *m, size_t i, char *text, size_t size)
 {
 	const Pb__DataSourceConfig *ds = m->data_sources[i]->config;

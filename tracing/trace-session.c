@@ -577,17 +577,6 @@ void trace_session_stop(struct trace_session *t)
 		session_stop(t->sources[i].session);
 }
 
-/* The data sources that are recorded here. */
-static uint32_t count_ours(const Pb__TraceConfig *config)
-{
-	const char *why;
-	uint32_t n = 0;
-
-	for (size_t i = 0; i < config->n_data_sources; i++)
-		n += trace_check_is_ours(config, i, &why);
-	return n;
-}
-
 static int source_open(struct trace_session *t, size_t index, char *error, size_t error_size)
 {
 	const struct perf_config_env env = {t->options.root, t->options.features, &t->share};
@@ -622,7 +611,7 @@ static int source_open(struct trace_session *t, size_t index, char *error, size_
 	so->realtime = ds->priority_boost &&
 		       ds->priority_boost->policy ==
 			       PB__PRIORITY_BOOST_CONFIG__BOOST_POLICY__POLICY_SCHED_FIFO;
-	so->n_sources = count_ours(t->config);
+	so->n_sources = trace_check_ours(t->config);
 	so->done = source_done;
 	so->done_arg = source;
 	so->noted = source_noted;
@@ -984,7 +973,6 @@ void trace_session_summary(struct trace_session *t, struct trace_session_summary
 	s.duration_s = (double)(t->stopped_at - t->started_at) / 1e9;
 	for (size_t i = 0; i < t->n_sources; i++) {
 		struct session_summary one;
-		uint64_t left_out;
 
 		if (session_summary(t->sources[i].session, &one) < 0)
 			continue;
@@ -993,13 +981,12 @@ void trace_session_summary(struct trace_session *t, struct trace_session_summary
 		s.cut += one.account.cut;
 		s.failed += account_failed(&one.account);
 		s.self_cpu_s = s.self_cpu_s > one.self_cpu_s ? s.self_cpu_s : one.self_cpu_s;
-		left_out = one.account.skipped[SKIP_NOT_IN_SCOPE] +
-			   one.account.skipped[SKIP_NOT_ALLOWED];
-		s.out_of_scope += left_out;
-		s.skipped +=
-			account_skipped(&one.account) - left_out - one.account.skipped[SKIP_DOUBLE];
+		s.out_of_scope += one.account.skipped[SKIP_NOT_IN_SCOPE] +
+				  one.account.skipped[SKIP_NOT_ALLOWED];
+		s.skipped += account_skipped(&one.account) - one.account.skipped[SKIP_DOUBLE];
 		s.lost += one.counts.lost_samples;
 	}
+	s.skipped -= s.out_of_scope;
 	for (size_t i = 0; i < t->n_buffers; i++) {
 		struct trace_buffer_stats one;
 

@@ -112,3 +112,4 @@ int trace_check_target(const Pb__TraceConfig *config, size_t source, size_t *ret
 		       char *error, size_t error_size);
 /* Is it linux.perf, and asked of us?  Else *ret_why is the reason that it is left out. */
 bool trace_check_is_ours(const Pb__TraceConfig *config, size_t source, const char **ret_why);
+uint32_t trace_check_ours(const Pb__TraceConfig *config); /* the number of them */
