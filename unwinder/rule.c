@@ -30,6 +30,7 @@ int rule_caches_init(struct rule_cache *const caches[], size_t n)
 		(void)munmap(map, skip);
 	(void)munmap(map + skip + size, HUGE_PAGE - skip);
 	(void)madvise(map + skip, size, MADV_HUGEPAGE); /* small pages do as well, only slower */
+	(void)madvise(map + skip, size, MADV_DONTFORK); /* helper processes do without */
 	for (size_t i = 0; i < n; i++) {
 		caches[i]->entries = (void *)(map + skip + i * RULE_CACHE_BYTES);
 		caches[i]->victim = 0;

@@ -958,8 +958,8 @@ int emit_new(const struct emit_context *context, struct emit **ret_emit)
 	em->announcer.round = 1;
 	em->generation = writer_generation(context->writer);
 	em->started_at = clock_ns(CLOCK_MONOTONIC);
-	em->cache = calloc(CACHE_SLOTS, sizeof(*em->cache));
-	em->named = calloc(NAMED_SLOTS, sizeof(*em->named));
+	em->cache = unshared_new(CACHE_SLOTS * sizeof(*em->cache));
+	em->named = unshared_new(NAMED_SLOTS * sizeof(*em->named));
 	em->recent = calloc(RECENT_STACKS, sizeof(*em->recent));
 	if (!em->cache || !em->named || !em->recent) {
 		(void)emit_free(em);
@@ -984,8 +984,8 @@ struct emit *emit_free(struct emit *em)
 	unshared_free(em->unsymbolized, em->unsymbolized_room * sizeof(*em->unsymbolized));
 	free(em->recent);
 	table_deinit(&em->announcer.incarnations);
-	free(em->cache);
-	free(em->named);
+	unshared_free(em->cache, CACHE_SLOTS * sizeof(*em->cache));
+	unshared_free(em->named, NAMED_SLOTS * sizeof(*em->named));
 	free(em);
 	return NULL;
 }

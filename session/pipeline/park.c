@@ -21,6 +21,7 @@ int park_init(struct park *park, size_t bytes)
 		free(take(park->used));
 		return fail(-errno);
 	}
+	(void)madvise(arena, n_pages * PARK_PAGE, MADV_DONTFORK); /* helper processes do without */
 	park->arena = arena;
 	park->n_pages = park->n_free = n_pages;
 	return 0;

@@ -1,9 +1,6 @@
 /* test-unshared.c - large blocks: zeroed, of any size, moved whole; a child has none of them. */
-#include <errno.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "base/unshared.h"
+#include "tests/unit/child-has.h"
 #include "tests/unit/cmocka.h"
 
 static void fill(uint8_t *block, size_t from, size_t to)
@@ -45,25 +42,6 @@ static void test_resize(void **state)
 	unshared_free(block, 0);
 	if (UNSHARED_BYTES != SIZE_MAX) /* a sanitizer's calloc() ends the program */
 		assert_null(unshared_new((size_t)1 << 60));
-}
-
-/* Can a child of ours read it?  The kernel looks, so that nothing is killed. */
-static bool child_has(const void *at)
-{
-	int ends[2], status;
-	pid_t pid;
-
-	assert_int_equal(pipe(ends), 0);
-	pid = fork();
-	assert_true(pid >= 0);
-	if (pid == 0)
-		_exit(write(ends[1], at, 1) == 1 ? 1 : errno == EFAULT ? 2 : 3);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	(void)close(ends[0]);
-	(void)close(ends[1]);
-	assert_true(WIFEXITED(status));
-	assert_in_range(WEXITSTATUS(status), 1, 2);
-	return WEXITSTATUS(status) == 1;
 }
 
 static void test_child(void **state)

@@ -1,6 +1,6 @@
 /* test-rule.c - packing, and the cache: exact keys, full sets. */
+#include "tests/unit/child-has.h"
 #include "tests/unit/cmocka.h"
-
 #include "unwinder/rule.h"
 
 static void test_pack(void **state)
@@ -117,7 +117,7 @@ static void test_keys(void **state)
 	rule_caches_deinit(&cache, 1);
 }
 
-/* Two caches in one piece of memory. */
+/* Two caches in one piece of memory, which no child gets. */
 static void test_two(void **state)
 {
 	struct rule_cache a, b;
@@ -128,6 +128,8 @@ static void test_two(void **state)
 		add(&a, 7, i * 4096, i);
 		add(&b, 7, i * 4096, i + 1);
 	}
+	assert_false(child_has(a.entries));
+	assert_false(child_has(b.entries));
 	rule_cache_clear(&a);
 	for (uint64_t i = 1; i <= 1000; i++) {
 		assert_int_equal(found(&a, 7, i * 4096), 0);

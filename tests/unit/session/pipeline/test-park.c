@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 
 #include "session/pipeline/park.h"
+#include "tests/unit/child-has.h"
 #include "tests/unit/cmocka.h"
 
 static void test_fill_and_empty(void **state)
@@ -139,12 +140,26 @@ static void test_fair(void **state)
 	park_deinit(&park);
 }
 
+/* A helper process that is made under load would keep a copy of what is parked. */
+static void test_child(void **state)
+{
+	struct park park;
+	uint8_t *block;
+
+	(void)state;
+	assert_int_equal(park_init(&park, 64 * PARK_PAGE), 0);
+	assert_non_null(block = park_alloc(&park, PARK_ANY, PARK_PAGE));
+	*block = 1;
+	assert_false(child_has(block));
+	park_deinit(&park);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fill_and_empty), cmocka_unit_test(test_no_overlap),
 		cmocka_unit_test(test_trim),	       cmocka_unit_test(test_plenty),
-		cmocka_unit_test(test_fair),
+		cmocka_unit_test(test_fair),	       cmocka_unit_test(test_child),
 	};
 
 	return cmocka_run_group_tests_name("park", tests, NULL, NULL);
