@@ -236,7 +236,8 @@ static void overwritten(void **state)
 	p.counts[0] = (struct profile_count){STAT_traced_buf_bytes_overwritten, 0, 3 << 20};
 	p.counts[1] = (struct profile_count){STAT_traced_buf_bytes_overwritten, 1, 9 << 20};
 	s = summary_of(&p);
-	assert_fact(&s, "Lost", "nothing in the rings; the oldest 12.0 MiB made room for newer (RING_BUFFER)",
+	assert_fact(&s, "Lost",
+		    "nothing in the rings; the oldest 12.0 MiB made room for newer (RING_BUFFER)",
 		    false);
 	profile_deinit(&p);
 }
