@@ -104,8 +104,9 @@ struct process {
 	int given_maps, given_mem; /* descriptors given by consent; -1: none (process_set_given) */
 	bool consent_asked;	   /* for the reader: it was checked, and asked if possible */
 	struct process_share share;
-	/* for the emitter: the callstack of its last sample, and the writer_stack_generation() of it */
+	/* for the emitter: the callstack of its last sample with its result and reason, and the writer_stack_generation() of it */
 	uint32_t stack, stack_generation;
+	uint8_t stack_result, stack_reason;
 	/* the rest is proc's */
 	struct process_maps *maps; /* shared with forks until one of the two changes it */
 	struct process_log *log;

@@ -228,6 +228,8 @@ static uint32_t last_stack(const struct emit *em, const struct process *p)
 	return p->stack_generation == writer_stack_generation(em->c.writer) ? p->stack : 0;
 }
 
+static const struct outcome no_stack = {.result = UW_FAILED, .reason = UW_NO_MODULE};
+
 static int write_sample(struct emit *em, const struct outcome *o)
 {
 	const struct sample_info *info = &o->info;
@@ -254,6 +256,7 @@ static int write_sample(struct emit *em, const struct outcome *o)
 		sample.skipped_reason = skip_reason_number(o->skipped);
 	} else if (o->owed) {
 		sample.callstack = last_stack(em, info->process);
+		sample.unwind_error = outcome_unwind_error(sample.callstack ? o : &no_stack);
 	} else {
 		r = stack_of(em, o, &sample.callstack);
 		if (r < 0)
@@ -261,6 +264,8 @@ static int write_sample(struct emit *em, const struct outcome *o)
 		sample.unwind_error = outcome_unwind_error(o);
 		info->process->stack = sample.callstack;
 		info->process->stack_generation = writer_stack_generation(em->c.writer);
+		info->process->stack_result = o->result;
+		info->process->stack_reason = o->reason;
 	}
 	return writer_sample(em->c.writer, &sample);
 }
@@ -291,11 +296,26 @@ int emit_skipped(struct emit *em, const struct sample_info *info, enum skip_reas
 
 int emit_owed(struct emit *em, const struct sample_info *info)
 {
-	const struct outcome o = {.kind = OUTCOME_SAMPLE, .owed = true, .info = *info};
+	struct account *account = em->c.account;
+	struct outcome o = {
+		.kind = OUTCOME_SAMPLE,
+		.owed = true,
+		.result = info->process->stack_result,
+		.reason = info->process->stack_reason,
+		.info = *info,
+	};
+	int r = write_sample(em, &o);
 
-	if (info->pid)
-		em->c.account->weight += info->weight;
-	return write_sample(em, &o);
+	if (!last_stack(em, info->process)) { /* also where the sample began a new generation */
+		o.result = no_stack.result;
+		o.reason = no_stack.reason;
+	}
+	account->received++;
+	if (r < 0)
+		account->skipped[SKIP_OUTPUT]++;
+	else
+		account_outcome(account, &o, outcome_reason(&o));
+	return trace(r);
 }
 
 void emit_announce_again(struct emit *em)

@@ -354,7 +354,11 @@ static void owed_with_last_stack(void **state)
 	assert_int_equal(emit_owed(f.emit, &info), 0);
 	assert_stacks(&f, stacks, counts, ARRAY_SIZE(stacks));
 	assert_int_equal(f.account.weight, 3 * 5);
-	assert_int_equal(f.account.emitted, 2);
+	assert_int_equal(f.account.emitted, 5);
+	assert_int_equal(f.account.received, 3);
+	assert_int_equal(f.account.whole, 2); /* as the last one of the process was */
+	assert_int_equal(f.account.cut, 1);
+	assert_int_equal(f.account.failed[UW_NO_MODULE], 2); /* without a stack */
 	fixture_deinit(&f);
 	free(o);
 }
