@@ -60,15 +60,18 @@ struct process_share {
 	uint32_t count, before; /* samples in it, and in the window before it */
 	uint32_t credit;	/* fixed point: at one a sample is kept */
 	bool listed;
-	uint64_t weight;   /* of samples left out, for the next one */
-	uint32_t tid, cpu; /* of the latest one */
-	uint32_t sent;	   /* samples in the stages behind the reader */
+	uint64_t weight; /* of samples left out, for the next one */
+	uint64_t time;	 /* of the latest one; so are: */
+	uint32_t tid, cpu;
+	uint32_t sent; /* samples in the stages behind the reader */
 };
 
-static inline void process_share_set(struct process_share *share, uint32_t tid, uint32_t cpu)
+static inline void process_share_set(struct process_share *share, uint32_t tid, uint32_t cpu,
+				     uint64_t time)
 {
 	share->tid = tid;
 	share->cpu = cpu;
+	share->time = time;
 }
 
 struct process {

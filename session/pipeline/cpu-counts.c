@@ -44,7 +44,8 @@ void cpu_count_add(struct cpu_count *cpu, uint64_t weight, uint64_t time)
 void cpu_count_owed(struct cpu_count *cpu, struct process *process, uint64_t weight,
 		    struct sample_info *ret_info)
 {
-	cpu_count_add(cpu, weight, cpu->time + 1);
+	/* All samples of the CPU may have been left out so far. */
+	cpu_count_add(cpu, weight, max_u64(cpu->time + 1, process->share.time));
 	*ret_info = (struct sample_info){
 		.process = process,
 		.time = cpu->time,

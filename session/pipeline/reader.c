@@ -734,7 +734,7 @@ static int choose_sample(struct reader *rd, struct record_item *item, struct pro
 	}
 	if (!wait_reader_wants(&rd->scope, s, process))
 		return leave_out(rd, item, SKIP_DOUBLE);
-	process_share_set(&process->share, s->tid, item->cpu);
+	process_share_set(&process->share, s->tid, item->cpu, s->time);
 	if (!thin_keeps(&rd->thin, process, room_for(rd, item), weight))
 		return leave_out(rd, item, SKIP_THINNED);
 	*ret_taken = true;
@@ -918,7 +918,7 @@ void reader_answered(struct reader *rd, const struct sample_info *info, enum ski
 	/* (with waits the time is in the records of switches) */
 	if (!got_no_stack(skipped) || rd->scope.c.waits)
 		return;
-	process_share_set(&info->process->share, info->tid, info->cpu);
+	process_share_set(&info->process->share, info->tid, info->cpu, info->time);
 	thin_return(&rd->thin, info->process, info->weight);
 }
 

@@ -171,12 +171,28 @@ static void test_weight_of_skipped(void **state)
 	assert_int_equal(process.refs, 1);
 }
 
+/* Weight that is written late is not from before the samples that it stands for, nor from before those of its CPU. */
+static void test_time_of_owed(void **state)
+{
+	struct process process = {.share.time = 500};
+	struct cpu_count cpu = {0};
+	struct sample_info info;
+
+	(void)state;
+	cpu_count_owed(&cpu, &process, 7, &info);
+	assert_int_equal(info.time, 500);
+	cpu_count_add(&cpu, 1, 600);
+	cpu_count_owed(&cpu, &process, 7, &info);
+	assert_int_equal(info.time, 601);
+	assert_int_equal(info.count, 7 + 1 + 7);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_popped_while_pushing), cmocka_unit_test(test_control_waits),
 		cmocka_unit_test(test_verdict_is_sent),	     cmocka_unit_test(test_bytes_in_flight),
-		cmocka_unit_test(test_weight_of_skipped),
+		cmocka_unit_test(test_weight_of_skipped),    cmocka_unit_test(test_time_of_owed),
 	};
 
 	return cmocka_run_group_tests_name("reader", tests, NULL, NULL);
