@@ -56,7 +56,7 @@ if built ocaml ocamlopt ocamlopt -o ocamlwork work.ml; then
 	check ocaml-library has ocaml 'Work.ocaml_main;Work.ocaml_sort;Stdlib.List.'
 	check ocaml-whole json ocaml 'v["stacks"]["whole"] >= 0.995 * total'
 	check ocaml-consistent consistent ocaml
-	# At a raise the stack is the handler's, and the CFI is not: the code says so, where the process's memory may be read.
+	# At a raise the stack is the handler's, and the CFI is not: the code shows it, where the process's memory may be read.
 	if [ "${RUNS_AS:-}" != asked ]; then
 		record exceptions -F 4999 -- "$TMP/ocamlwork" 2 exceptions
 		check ocaml-exceptions-whole json exceptions "total - v['stacks']['whole'] <= max(2, 0.002 * total)"
