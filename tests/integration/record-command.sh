@@ -103,25 +103,34 @@ check closed-recorded has closed 'main;recurse_even;recurse_odd;'
 closed -- sh -c 'echo 2>/dev/null && exit 1; read -r x && exit 2; exit 7'
 check closed-own-status [ $? = 7 ]
 
-# A session keeps two filters of system calls, a helper process one more, or two; the command has nothing of it.  Root's keeps
-# PERFMON, KILL, SYSLOG and IPC_LOCK at most, its unwinder nothing, and each helper process what its work needs.
+# A session keeps two filters of system calls, a helper process as many as docs/security.md states; the command has nothing of it.
+# Root's keeps PERFMON, KILL, SYSLOG and IPC_LOCK at most, its unwinder nothing, and each helper process what its work needs.
+# The command's stacks are deeper than their copies, so pw-memory is there too.
 words='^(NoNewPrivs|Seccomp|Seccomp_filters|Cap[A-Z][a-z]*):'
 grep -E "$words" /proc/self/status >"$TMP/unlisted"
-"$OWN_PERFWIND" record -q --no-daemon -o "$TMP/listed.pftrace" -- sh -c "grep -E '$words' /proc/self/status >'$TMP/listed'; exec sleep 100" &
+"$OWN_PERFWIND" record -q --no-daemon --stack-bytes 1024 -o "$TMP/listed.pftrace" -- \
+	sh -c "grep -E '$words' /proc/self/status >'$TMP/listed'; '$PROGRAMS/recursion' 1; exec sleep 100" &
 session=$!
 started $session
 wait_for test -s "$TMP/listed"
 filters() { awk '/^Seccomp_filters:/ { print $2 }' "$1"; }
 is_listed() { [ "$(filters "/proc/$1/status")" = $(($(filters "$TMP/unlisted") + $2)) ]; }
+# helpers_listed NAME... : there is a helper process of each name, and each that there is has its filters.
 helpers_listed() {
-	local n=0 pid n_filters
+	local pid name n_filters names=
 	for pid in $(ps -o pid=,comm= --ppid $session | awk '$2 ~ /^pw-/ { print $1 }'); do
-		# pw-bpf is made before the session has its two filters; pw-parse has one for calls that libraries try
-		case $(cat "/proc/$pid/comm") in pw-bpf) n_filters=1 ;; pw-parse) n_filters=4 ;; *) n_filters=3 ;; esac
-		is_listed "$pid" $n_filters || { ps -p "$pid"; return 1; }
-		n=$((n + 1))
+		name=$(cat "/proc/$pid/comm")
+		case $name in
+		pw-bpf) n_filters=1 ;; # made before the session has its two
+		pw-parse | pw-memory) n_filters=4 ;; # two of their own: RIGHTS_GIVEN, and the calls that libraries try
+		*) n_filters=3 ;;
+		esac
+		is_listed "$pid" $n_filters || { echo "$name has $(filters "/proc/$pid/status") filters, not $n_filters more than this script"; return 1; }
+		names="$names $name "
 	done
-	[ $n -gt 0 ]
+	for name; do
+		case $names in *" $name "*) ;; *) echo "no $name among:$names"; return 1 ;; esac
+	done
 }
 check listed-session is_listed $session 2
 # has_only SET PID CAPABILITY... : no other than these in CapEff, CapPrm or CapBnd; no_new_privs and a list of system calls.
@@ -137,15 +146,15 @@ thread() { grep -lx "$1" /proc/$session/task/*/comm | sed 's,/comm,,; s,/proc/,,
 helper() { pgrep -P $session -x "$1"; }
 # 38 PERFMON, 5 KILL, 34 SYSLOG, 14 IPC_LOCK; 2 DAC_READ_SEARCH, 19 SYS_PTRACE, 40 CHECKPOINT_RESTORE, 6 and 7 SETGID and SETUID, 23
 # SYS_NICE; 1 DAC_OVERRIDE, 3 FOWNER: before the output was open.  39 BPF, 24 SYS_RESOURCE.
-check listed-helpers wait_for helpers_listed
+check listed-helpers wait_for helpers_listed pw-files pw-parse pw-memory
 if [ "$(id -u)" != 0 ] || ! setpriv --dump 2>/dev/null | grep '^Capability bounding set' | grep -q sys_ptrace; then
 	skip capabilities "not root with SYS_PTRACE: the session keeps what its user has"
 else
 	CAPABILITY_40=40
 	setpriv --dump | grep -q checkpoint_restore || CAPABILITY_40=21 # SYS_ADMIN in its place
-	# each thread, and each helper process that there is; pw-files and pw-parse are there
+	# each thread, and each helper process that there is; these three are there
 	for name in "" $(for task in /proc/$session/task/*; do [ "${task##*/}" = $session ] || cat "$task/comm"; done) \
-		$( (echo pw-files; echo pw-parse; ps -o comm= --ppid $session | grep '^pw-') | sort -u); do
+		$( (echo pw-files; echo pw-parse; echo pw-memory; ps -o comm= --ppid $session | grep '^pw-') | sort -u); do
 		case $name in
 		"") of=$session effective="38 5 34 14" permitted=$effective ;;
 		pw-loader) of=$(thread $name) effective=5 permitted="5 38 2 19 $CAPABILITY_40 6 7 23" ;;
