@@ -167,7 +167,7 @@ static bool suspects_maps(const struct entry *e, const struct uw_result *r)
  * The module is read again while its samples continue by the earlier reading.  A sample that needs the next one waits
  * for a reading that begins after it. */
 
-enum { RENEWAL_MIN_MS = 50, RENEWAL_MAX_MS = 400, RENEWAL_SHARE = 10 };
+enum { RENEWAL_MIN_MS = 50, RENEWAL_MAX_MS = 250, RENEWAL_SHARE = 5 };
 
 static bool is_renewal(const struct uw_module *module)
 {
@@ -195,7 +195,7 @@ static uint32_t next_renewal(struct uw_module *module)
 	return renewal->done + (renewal->asked ? 2 : 1);
 }
 
-/* A reading takes the time that a compiler needs for some methods: at most a tenth of the time goes into it. */
+/* A reading takes the time that a compiler needs for some methods: at most a sixth of the time goes into it. */
 static void note_renewal(struct unwind_stage *s, struct uw_module *module, uint64_t now)
 {
 	struct uw_renewal *renewal = uw_module_renewal(module);

@@ -18,13 +18,13 @@ public class Work {
 	}
 	static long northLeaf(long x) {
 		long y = x;
-		for (int i = 0; i < 60000; i++)
+		for (int i = 0; i < 2400000; i++)
 			y = y * 6364136223846793005L + 1442695040888963407L ^ y >>> 7;
 		return y;
 	}
 	static long southLeaf(long x) {
 		long y = x;
-		for (int i = 0; i < 60000; i++)
+		for (int i = 0; i < 2400000; i++)
 			y = y * 3935559000370003845L + 2691343689449507681L ^ y >>> 9;
 		return y;
 	}
@@ -69,10 +69,9 @@ public class Work {
 	public static void main(String[] args) throws Exception {
 		long end = System.nanoTime() + Long.parseLong(args[1]) * 1000000000L, x = 1;
 		// On a busy machine there is little CPU time in a second.
-		for (int round = 0; round < 60 || System.nanoTime() < end; round++) {
+		for (int round = 0; round < 20 || System.nanoTime() < end; round++) {
 			if (args[0].equals("all"))
-				for (int i = 0; i < 3; i++)
-					sink += north(x) + south(x);
+				sink += north(x) + south(x);
 			for (int i = 0; i < 50; i++) {
 				x++;
 				switch (args[0]) {
@@ -88,5 +87,6 @@ public class Work {
 			}
 		}
 		System.out.println(sink);
+		Thread.sleep(300); // code is read while its process lives
 	}
 }

@@ -9,15 +9,15 @@ function lambdas(x) { return [1, 2, 3, 4, 5].map(v => inner(v + x)).filter(v => 
 function strings(x) { let s = ''; for (let i = 0; i < 10; i++) s += x + i + ','; return s.split(',').join(';').replace(/;/g, '-').length; }
 function sorts(x) { const a = []; for (let i = 0; i < 20; i++) a.push(inner(x + i)); a.sort((p, q) => p - q); return a[3]; }
 function exceptions(x) { try { if (x % 16 == 0) throw new Error('x' + x); return inner(x); } catch (e) { return e.message.length; } }
-function northLeaf(x) { let y = x; for (let i = 0; i < 100000; i++) y = (Math.imul(y, 1103515245) + 12345) ^ (y >>> 7); return y; }
-function southLeaf(x) { let y = x; for (let i = 0; i < 100000; i++) y = (Math.imul(y, 1664525) + 12345) ^ (y >>> 9); return y; }
+function northLeaf(x) { let y = x; for (let i = 0; i < 3200000; i++) y = (Math.imul(y, 1103515245) + 12345) ^ (y >>> 7); return y; }
+function southLeaf(x) { let y = x; for (let i = 0; i < 3200000; i++) y = (Math.imul(y, 1664525) + 12345) ^ (y >>> 9); return y; }
 function north(x) { return northLeaf(x) + 1; }
 function south(x) { return southLeaf(x) + 1; }
 function main(seconds) {
 	const end = Date.now() + 1000 * seconds;
 	let x = 0, sum = 0;
 	// On a busy machine there is little CPU time in a second.
-	for (let round = 0; round < 200 || Date.now() < end; round++) {
+	for (let round = 0; round < 40 || Date.now() < end; round++) {
 		sum += north(x) + south(x);
 		for (let i = 0; i < 50; i++) {
 			x++;
@@ -27,3 +27,5 @@ function main(seconds) {
 	return sum;
 }
 console.log(main(Number(process.argv[2])) & 1);
+// Code is read while its process lives.
+setTimeout(() => {}, 300);
