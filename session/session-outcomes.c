@@ -17,7 +17,8 @@
 
 enum {
 	MAX_OUTCOMES = 4096,
-	HOLD_MS = 1000, /* between two readings of a dump with 80,000 functions */
+	HOLD_MS =
+		1000, /* the first reading of 500,000 functions, or all unwinding information of as many */
 };
 
 static int take_outcome(struct session *s, const struct outcome *o)

@@ -282,6 +282,7 @@ static int take_answers(struct session *s, size_t *ret_n)
 			s->loaded += unwind;
 			/* The names of a jitdump come with unwinding information. */
 			unwind |= a.request.kind == LOAD_SYMBOLS && !a.error &&
+				  !a.request.reading.names_only &&
 				  uw_module_has_jit_cfi(a.request.module);
 			r = emit_answer(s->emit, &a);
 			if (r >= 0 && unwind)

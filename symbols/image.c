@@ -429,3 +429,113 @@ struct uw_image *uw_image_free(struct uw_image *image)
 	free(image);
 	return NULL;
 }
+
+/* ---- to another process ---- */
+
+static void pack_section(struct packer *to, const struct uw_section *section)
+{
+	packer_u64(to, section->vaddr);
+	packer_block(to, section->data, section->size);
+}
+
+void uw_image_pack(const struct uw_image *image, struct packer *to)
+{
+	packer_u64(to, image->arch);
+	packer_u64(to, image->has_separate);
+	pack_section(to, &image->eh_frame_hdr);
+	pack_section(to, &image->eh_frame);
+	pack_section(to, &image->debug_frame);
+	packer_block(to, &image->vm, sizeof(image->vm));
+	packer_block(to, &image->python, sizeof(image->python));
+	packer_block(to, &image->script, sizeof(image->script));
+}
+
+static int unpack_section(struct cursor *from, struct uw_section *ret_section)
+{
+	uint64_t vaddr = cursor_u64(from);
+	size_t len;
+	const void *data = cursor_block(from, &len);
+
+	if (from->bad)
+		return fail(-EBADMSG);
+	*ret_section = (struct uw_section){.size = len, .vaddr = vaddr, .unshared = true};
+	if (!len)
+		return 0;
+	ret_section->data = unshared_new(len);
+	if (!ret_section->data)
+		return fail(-ENOMEM);
+	memcpy(ret_section->data, data, len);
+	return 0;
+}
+
+static int unpack_vm(struct cursor *from, struct uw_vm_code *ret_vm)
+{
+	size_t len;
+	const void *p = cursor_block(from, &len);
+
+	if (!p || len != sizeof(*ret_vm))
+		return fail(-EBADMSG);
+	memcpy(ret_vm, p, len);
+	return ret_vm->n_heaps > UW_VM_HEAPS ? fail(-EBADMSG) : 0;
+}
+
+static int unpack_python(struct cursor *from, struct uw_python *ret_python)
+{
+	size_t len;
+	const void *p = cursor_block(from, &len);
+	uint8_t flags[2];
+
+	if (!p || len != sizeof(*ret_python))
+		return fail(-EBADMSG);
+	memcpy(flags, (const uint8_t *)p + offsetof(struct uw_python, has_frame), sizeof(flags));
+	if (flags[0] > 1 || flags[1] > 1) /* a bool is 0 or 1 */
+		return fail(-EBADMSG);
+	memcpy(ret_python, p, len);
+	return uw_python_fits(ret_python) ? 0 : fail(-EBADMSG);
+}
+
+static int unpack_script(struct cursor *from, struct uw_script *ret_script)
+{
+	size_t len;
+	const void *p = cursor_block(from, &len);
+
+	if (!p || len != sizeof(*ret_script))
+		return fail(-EBADMSG);
+	memcpy(ret_script, p, len);
+	return uw_script_fits(ret_script) ? 0 : fail(-EBADMSG);
+}
+
+int uw_image_unpack(struct cursor *from, const struct uw_layout *layout,
+		    struct uw_image **ret_image)
+{
+	struct uw_section sections[3] = {0};
+	struct uw_vm_code vm = {.n_heaps = 0};
+	struct uw_python python = {.version = 0};
+	struct uw_script script = {.version = 0};
+	uint64_t arch = cursor_u64(from);
+	bool more = cursor_u64(from);
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(sections) && r >= 0; i++)
+		r = unpack_section(from, &sections[i]);
+	if (r >= 0)
+		r = unpack_vm(from, &vm);
+	if (r >= 0)
+		r = unpack_python(from, &python);
+	if (r >= 0)
+		r = unpack_script(from, &script);
+	if (r >= 0 && arch != UW_ARCH_NONE && arch != UW_ARCH_X86_64 && arch != UW_ARCH_AARCH64)
+		r = fail(-EBADMSG);
+	if (r >= 0)
+		r = layout ? uw_image_of_sections((enum uw_arch)arch, layout, sections, ret_image)
+			   : uw_image_new_empty(ret_image);
+	if (r >= 0) {
+		(*ret_image)->has_separate = more;
+		(*ret_image)->vm = vm;
+		(*ret_image)->python = python;
+		(*ret_image)->script = script;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
+		uw_section_deinit(&sections[i]);
+	return trace(r);
+}

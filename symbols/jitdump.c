@@ -25,6 +25,7 @@
 #include "base/table.h"
 #include "base/tsc.h"
 #include "symbols/cfi-table.h"
+#include "symbols/jit-index.h"
 #include "symbols/symbols.h"
 
 enum {
@@ -33,11 +34,8 @@ enum {
 	NAME_BYTES = 1024,
 	HEAD = PREFIX + LOAD_FIXED + NAME_BYTES + 1,
 	WINDOW = 32 << 10,
-	BODY_MAX = 4 << 20,  /* of debug and unwinding information */
-	CODES_MAX = 1 << 20, /* beyond each limit nothing is kept */
-	LINES_MAX = 1 << 21,
-	TEXT_MAX = 64 << 20,
-	CFI_MAX = 64 << 20,
+	BODY_MAX = 4 << 20, /* of debug and unwinding information */
+	CFI_MAX = 64 << 20, /* beyond each limit nothing is kept */
 	RECORDS_MAX = 4 << 20,
 	FLAG_OTHER_CLOCK = 1,
 };
@@ -61,6 +59,7 @@ struct jitdump {
 	struct tsc_conversion conversion;
 	struct buffer codes, extras, lines, pool, cfi;
 	struct table latest; /* address -> number of the code that is there */
+	uint64_t unwound_at; /* up to where a load has given the unwinding information */
 	/* What the next load gets. */
 	uint64_t debug_address;
 	uint32_t first_line, n_lines, next_cfi, next_cfi_len;
@@ -187,7 +186,7 @@ static uint32_t add_text(struct jitdump *d, const char *text, size_t len)
 {
 	size_t at = d->pool.len;
 
-	if (at + len >= TEXT_MAX)
+	if (at + len >= JIT_POOL_MAX)
 		return 0;
 	buffer_append(&d->pool, text, len);
 	buffer_append(&d->pool, "", 1);
@@ -198,7 +197,7 @@ static int add_code(struct jitdump *d, const struct jit_code *code, const struct
 {
 	int r;
 
-	if (!code->size || code->start > UINT64_MAX - code->size || n_codes(d) >= CODES_MAX ||
+	if (!code->size || code->start > UINT64_MAX - code->size || n_codes(d) >= JIT_CODES_MAX ||
 	    !code->name)
 		return 0;
 	buffer_append(&d->codes, code, sizeof(*code));
@@ -296,7 +295,7 @@ static void take_debug(struct jitdump *d, const uint8_t *body, size_t len)
 
 		(void)cursor_u32(&c);
 		file = cursor_string(&c);
-		if (!file || first + i >= LINES_MAX)
+		if (!file || first + i >= JIT_LINES_MAX)
 			break;
 		if (strcmp(file, "\xff") != 0 &&
 		    (!d->file || strcmp(file, (const char *)d->pool.data + d->file) != 0))
@@ -438,22 +437,33 @@ static int read_more(struct jitdump **dump, const struct uw_source *source)
 	return known && d->at == before ? KNOWN : 0;
 }
 
-static int symbols_of(const struct jitdump *dump, struct uw_symbols **ret_symbols)
+/* What the dump has behind @known. */
+static int symbols_of(const struct jitdump *dump, const struct uw_extent *known,
+		      struct uw_symbols **ret_symbols)
 {
-	const struct jit_index from = {
-		.codes = (struct jit_code *)dump->codes.data,
-		.n = n_codes(dump),
-		.lines = (struct jit_line *)dump->lines.data,
-		.n_lines = dump->lines.len / sizeof(struct jit_line),
-		.pool = (char *)dump->pool.data,
-		.pool_len = dump->pool.len,
-		/* A part of a record at the end: the runtime writes large pieces, and has the rest in its memory. */
-		.until = dump->at == dump->file_size || is_timeless(dump) ? UINT64_MAX
-									  : dump->last_time,
-		.timeless = is_timeless(dump),
+	const struct uw_extent end = {
+		.codes = (uint32_t)n_codes(dump),
+		.lines = (uint32_t)(dump->lines.len / sizeof(struct jit_line)),
+		.pool = (uint32_t)dump->pool.len,
 	};
+	bool goes_on =
+		known->codes <= end.codes && known->lines <= end.lines && known->pool <= end.pool;
+	const struct uw_extent first = goes_on ? *known : (struct uw_extent){.codes = 0};
+	const struct jit_part from = {
+		.first = first,
+		.end = end,
+		.codes = (struct jit_code *)dump->codes.data + first.codes,
+		.n = end.codes - first.codes,
+		.lines = (struct jit_line *)dump->lines.data + first.lines,
+		.n_lines = end.lines - first.lines,
+		.pool = (char *)dump->pool.data + first.pool,
+		.pool_len = end.pool - first.pool,
+	};
+	/* A part of a record at the end: the runtime writes large pieces, and has the rest in its memory. */
+	bool all = dump->at == dump->file_size || is_timeless(dump);
 
-	return trace(uw_symbols_of_codes(&from, ret_symbols));
+	return trace(uw_symbols_of_codes(&from, all ? UINT64_MAX : dump->last_time,
+					 is_timeless(dump), ret_symbols));
 }
 
 /* ---- unwinding information ---- */
@@ -665,7 +675,6 @@ static int eh_frame_of(const struct jitdump *dump, struct uw_section *ret_sectio
 	const uint32_t end = 0;
 	size_t n;
 
-	*ret_section = (struct uw_section){.data = NULL};
 	if (!dump->cfi.len)
 		return 0;
 	numbers = reallocarray(NULL, n_codes(dump) + 1, sizeof(*numbers));
@@ -702,17 +711,20 @@ int jitdump_load(struct jitdump **dump, const struct uw_source *source,
 	struct uw_symbols *symbols = NULL;
 	int r = read_more(dump, source);
 
-	if (r == KNOWN && source->again)
+	*ret_eh_frame = (struct uw_section){.data = NULL};
+	if (r == KNOWN && source->reading.again && n_codes(*dump) == source->reading.known.codes &&
+	    (source->reading.names_only || (*dump)->unwound_at == (*dump)->at))
 		return fail(-EALREADY);
 	if (r >= 0)
-		r = symbols_of(*dump, &symbols);
+		r = symbols_of(*dump, &source->reading.known, &symbols);
 	if (r < 0)
 		return trace(r);
-	r = eh_frame_of(*dump, ret_eh_frame);
+	r = source->reading.names_only ? 0 : eh_frame_of(*dump, ret_eh_frame);
 	if (r < 0) {
 		(void)uw_symbols_free(symbols);
 		return trace(r);
 	}
+	(*dump)->unwound_at = source->reading.names_only ? (*dump)->unwound_at : (*dump)->at;
 	*ret_symbols = symbols;
 	return 0;
 }

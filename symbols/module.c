@@ -178,9 +178,10 @@ bool uw_module_adopt_symbols(struct uw_module *module)
 		(void)uw_symbols_free(next);
 		return false;
 	}
-	(void)uw_symbols_free(module->symbols);
-	module->symbols = next;
-	atomic_store_explicit(&module->symbol_bytes, uw_symbols_bytes(next), memory_order_relaxed);
+	if (uw_symbols_renew(&module->symbols, next) < 0)
+		return false;
+	atomic_store_explicit(&module->symbol_bytes, uw_symbols_bytes(module->symbols),
+			      memory_order_relaxed);
 	return true;
 }
 
@@ -667,6 +668,13 @@ bool uw_module_symbol_at(const struct uw_module *module, uint64_t vaddr, uint64_
 	       uw_symbols_find_at(module->symbols, vaddr, time, ret_symbol);
 }
 
+struct uw_extent uw_module_extent(const struct uw_module *module)
+{
+	return uw_module_symbol_state(module) == UW_MODULE_READY
+		       ? uw_symbols_extent(module->symbols)
+		       : (struct uw_extent){.codes = 0};
+}
+
 bool uw_module_symbols_overlap(const struct uw_module *module)
 {
 	return uw_module_symbol_state(module) == UW_MODULE_READY &&
@@ -769,12 +777,6 @@ int uw_source_build_id(struct uw_source *source, struct uw_build_id *ret_id)
  * The process that packs has parsed a target's file, so its bytes are trusted no more than the
  * file. */
 
-static void pack_section(struct packer *to, const struct uw_section *section)
-{
-	packer_u64(to, section->vaddr);
-	packer_block(to, section->data, section->size);
-}
-
 void uw_module_pack(const struct uw_module *module, struct packer *to)
 {
 	const struct uw_layout *layout = uw_module_layout(module);
@@ -789,16 +791,8 @@ void uw_module_pack(const struct uw_module *module, struct packer *to)
 			     layout->n_segments * sizeof(layout->segments[0]));
 	}
 	packer_u64(to, image != NULL);
-	if (image) {
-		packer_u64(to, image->arch);
-		packer_u64(to, image->has_separate);
-		pack_section(to, &image->eh_frame_hdr);
-		pack_section(to, &image->eh_frame);
-		pack_section(to, &image->debug_frame);
-		packer_block(to, &image->vm, sizeof(image->vm));
-		packer_block(to, &image->python, sizeof(image->python));
-		packer_block(to, &image->script, sizeof(image->script));
-	}
+	if (image)
+		uw_image_pack(image, to);
 	packer_u64(to, symbols);
 	if (symbols)
 		uw_symbols_pack(module->symbols, to);
@@ -844,96 +838,6 @@ static int unpack_layout(struct cursor *from, struct uw_layout **ret_layout)
 	return 0;
 }
 
-static int unpack_section(struct cursor *from, struct uw_section *ret_section)
-{
-	uint64_t vaddr = cursor_u64(from);
-	size_t len;
-	const void *data = cursor_block(from, &len);
-
-	if (from->bad)
-		return fail(-EBADMSG);
-	*ret_section = (struct uw_section){.size = len, .vaddr = vaddr, .unshared = true};
-	if (!len)
-		return 0;
-	ret_section->data = unshared_new(len);
-	if (!ret_section->data)
-		return fail(-ENOMEM);
-	memcpy(ret_section->data, data, len);
-	return 0;
-}
-
-static int unpack_vm(struct cursor *from, struct uw_vm_code *ret_vm)
-{
-	size_t len;
-	const void *p = cursor_block(from, &len);
-
-	if (!p || len != sizeof(*ret_vm))
-		return fail(-EBADMSG);
-	memcpy(ret_vm, p, len);
-	return ret_vm->n_heaps > UW_VM_HEAPS ? fail(-EBADMSG) : 0;
-}
-
-static int unpack_python(struct cursor *from, struct uw_python *ret_python)
-{
-	size_t len;
-	const void *p = cursor_block(from, &len);
-	uint8_t flags[2];
-
-	if (!p || len != sizeof(*ret_python))
-		return fail(-EBADMSG);
-	memcpy(flags, (const uint8_t *)p + offsetof(struct uw_python, has_frame), sizeof(flags));
-	if (flags[0] > 1 || flags[1] > 1) /* a bool is 0 or 1 */
-		return fail(-EBADMSG);
-	memcpy(ret_python, p, len);
-	return uw_python_fits(ret_python) ? 0 : fail(-EBADMSG);
-}
-
-static int unpack_script(struct cursor *from, struct uw_script *ret_script)
-{
-	size_t len;
-	const void *p = cursor_block(from, &len);
-
-	if (!p || len != sizeof(*ret_script))
-		return fail(-EBADMSG);
-	memcpy(ret_script, p, len);
-	return uw_script_fits(ret_script) ? 0 : fail(-EBADMSG);
-}
-
-static int unpack_image(struct cursor *from, const struct uw_layout *layout,
-			struct uw_image **ret_image)
-{
-	struct uw_section sections[3] = {0};
-	struct uw_vm_code vm = {.n_heaps = 0};
-	struct uw_python python = {.version = 0};
-	struct uw_script script = {.version = 0};
-	uint64_t arch = cursor_u64(from);
-	bool more = cursor_u64(from);
-	int r = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(sections) && r >= 0; i++)
-		r = unpack_section(from, &sections[i]);
-	if (r >= 0)
-		r = unpack_vm(from, &vm);
-	if (r >= 0)
-		r = unpack_python(from, &python);
-	if (r >= 0)
-		r = unpack_script(from, &script);
-	if (r >= 0 && arch != UW_ARCH_NONE && arch != UW_ARCH_X86_64 && arch != UW_ARCH_AARCH64)
-		r = fail(-EBADMSG);
-	if (r >= 0)
-		r = layout ? uw_image_of_sections((enum uw_arch)arch, layout, sections, ret_image)
-			   : uw_image_new_empty(ret_image);
-	if (r >= 0) {
-		(*ret_image)->has_separate = more;
-		(*ret_image)->vm = vm;
-		(*ret_image)->python = python;
-		(*ret_image)->script = script;
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
-		uw_section_deinit(&sections[i]);
-	return trace(r);
-}
-
 static int unpack_unwind(struct uw_module *module, struct cursor *from,
 			 const struct uw_layout *layout, int *file)
 {
@@ -942,7 +846,7 @@ static int unpack_unwind(struct uw_module *module, struct cursor *from,
 
 	if (!cursor_u64(from))
 		return 0;
-	r = unpack_image(from, layout, &image);
+	r = uw_image_unpack(from, layout, &image);
 	if (r < 0)
 		return trace(r);
 	if (module->kind == UW_MODULE_JIT && !image->vm.n_heaps && image->eh_frame.size) {
@@ -971,7 +875,8 @@ static int unpack_symbols(struct uw_module *module, struct cursor *from)
 	r = uw_symbols_unpack(from, &symbols);
 	if (r < 0)
 		return trace(r);
-	if (uw_module_symbol_state(module) == UW_MODULE_READY)
+	/* (What they continue may have been dropped.) */
+	if (uw_module_symbol_state(module) == UW_MODULE_READY || uw_symbols_continue(symbols))
 		vm_keep_symbols(module, symbols);
 	else
 		publish_symbols(module, symbols, 0);

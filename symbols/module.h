@@ -65,6 +65,19 @@ struct uw_file_id {
 	uint64_t inode, generation;
 };
 
+/* How much of a jitdump was read. */
+struct uw_extent {
+	uint32_t codes, lines, pool; /* pool: bytes of texts */
+};
+
+/* Of a jitdump that is read again: the caller has its symbols as far as @known, and loads what follows; all where it has not so
+ * much. */
+struct uw_reading {
+	struct uw_extent known;
+	bool again;	 /* -EALREADY where there is no more */
+	bool names_only; /* unwinding information is not wanted now */
+};
+
 enum uw_module_kind {
 	UW_MODULE_FILE,
 	UW_MODULE_MEMORY, /* vDSO, or a file that cannot be opened: read as ELF from the process's
@@ -133,7 +146,7 @@ bool uw_module_is_vm(const struct uw_module *module);
 bool uw_module_has_jit_cfi(const struct uw_module *module);
 /* true, once: it has some by now, which no engine has seen.  The unwinder's thread. */
 bool uw_module_take_first_cfi(struct uw_module *module);
-/* The halves that were loaded since, if any.  Unwinder (uw_engine_adopt); main. */
+/* The halves that were loaded since, if any; names of a jitdump are added to those that are there.  Unwinder (uw_engine_adopt); main. */
 bool uw_module_adopt_unwind(struct uw_module *module);
 bool uw_module_adopt_symbols(struct uw_module *module);
 
@@ -184,9 +197,7 @@ struct uw_source {
 	/* No duplicate of @fd is kept for engines that read the file: closing one asks its file
 	 * system too. */
 	bool no_duplicate;
-	/* Of a jitdump: the caller has the symbols that were loaded before.  A load fails by -EALREADY where there are no
-	 * more. */
-	bool again;
+	struct uw_reading reading;
 	/* Its program runs on this machine: times of the processor's counter are known. */
 	bool live;
 	/* Not NULL: samples have the clock that this makes of the counter, and no other time of a jitdump is known.  Borrowed. */
@@ -252,6 +263,8 @@ bool uw_module_symbol(const struct uw_module *module, uint64_t vaddr, struct uw_
  * Known of a jitdump only. */
 bool uw_module_symbol_at(const struct uw_module *module, uint64_t vaddr, uint64_t time,
 			 struct uw_symbol *ret_symbol);
+/* What they have of a jitdump, for uw_source.known.  Main. */
+struct uw_extent uw_module_extent(const struct uw_module *module);
 /* Has a jitdump shown that memory is used again?  Main. */
 bool uw_module_symbols_overlap(const struct uw_module *module);
 /* Until when a jitdump was written at its last reading, CLOCK_MONOTONIC ns: the runtime keeps later records in its memory.  UINT64_MAX:

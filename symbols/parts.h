@@ -69,6 +69,12 @@ int uw_image_of_sections(enum uw_arch arch, const struct uw_layout *layout,
 /* For JIT modules: no ELF, no unwind information. */
 int uw_image_new_empty(struct uw_image **ret_image);
 struct uw_image *uw_image_free(struct uw_image *image);
+/* As bytes for another process of ours, and back: checked as foreign bytes.  @layout: of its module; NULL: none.  -EBADMSG, -ENOMEM. */
+struct packer;
+struct cursor;
+void uw_image_pack(const struct uw_image *image, struct packer *to);
+int uw_image_unpack(struct cursor *from, const struct uw_layout *layout,
+		    struct uw_image **ret_image);
 static inline void uw_image_freep(struct uw_image **image)
 {
 	uw_image_free(*image);

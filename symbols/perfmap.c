@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "symbols/jit-index.h"
 #include "symbols/symbols.h"
 
 enum { JIT_NAME_MAX = 1024 };

@@ -10,306 +10,11 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "base/unshared.h"
 #include "symbols/elf.h"
+#include "symbols/jit-index.h"
 #include "symbols/module.h"
 #include "symbols/parts.h"
 #include "symbols/symbols.h"
-
-/* ---- the code of a JIT compiler by address and time, with names and lines ----
- *
- *   codes   by start; some share addresses: memory of code that was freed is used again
- *   reach   of each entry: the highest end of it and the entries before it, so a search knows when nothing more can cover an
- *           address
- *   changes when code was loaded that shares its memory with other code, in order
- *   lines   of each code a part, by address; their file is a text of the pool, as names are */
-
-/* Codes that a search looks at, from the nearest start downwards and of one start the latest first.  Runtimes
- * use an address again a few times; a dump written by an attacker has a million codes at one address. */
-enum { STEPS_MAX = 512, KIND_MAX = 64 /* characters that show the kind */ };
-
-/* By the names that runtimes give their code: CPython's py::function:file (Python/perf_trampoline.c), V8's
- * TAG:*function file:line (src/logging/log.cc: mark * ~ ^ + for the tier). */
-enum frame_kind jit_kind_of_name(const char *name, size_t len)
-{
-	static const char *const tags[] = {"JS:", "LazyCompile:", "Function:", "Script:", "Eval:"};
-
-	if (len > 4 && !memcmp(name, "py::", 4))
-		return FRAME_PYTHON;
-	for (size_t i = 0; i < ARRAY_SIZE(tags); i++) {
-		size_t tag = strlen(tags[i]);
-
-		if (len > tag && !memcmp(name, tags[i], tag))
-			return FRAME_JS;
-	}
-	return FRAME_NATIVE;
-}
-
-/* ---- memory ---- */
-
-/* One more than @n, so that none is not an error. */
-static void *copy_new(size_t n, size_t size)
-{
-	return unshared_new((n + 1) * size);
-}
-
-static void copy_free(void *data, size_t n, size_t size)
-{
-	unshared_free(data, (n + 1) * size);
-}
-
-static struct jit_index *jit_index_free(struct jit_index *index)
-{
-	if (!index)
-		return NULL;
-	copy_free(index->codes, index->n, sizeof(*index->codes));
-	free(index->reach);
-	free(index->changes);
-	copy_free(index->lines, index->n_lines, sizeof(*index->lines));
-	copy_free(index->pool, index->pool_len, 1);
-	free(index);
-	return NULL;
-}
-
-static void index_freep(struct jit_index **index)
-{
-	(void)jit_index_free(*index);
-}
-
-static size_t jit_index_bytes(const struct jit_index *index)
-{
-	return sizeof(*index) + index->n * (sizeof(*index->codes) + sizeof(*index->reach)) +
-	       index->n_changes * sizeof(*index->changes) + index->n_lines * sizeof(*index->lines) +
-	       index->pool_len;
-}
-
-/* ---- building ---- */
-
-static int by_start(const void *left, const void *right)
-{
-	const struct jit_code *a = left, *b = right;
-
-	if (a->start != b->start)
-		return a->start < b->start ? -1 : 1;
-	return a->order < b->order ? -1 : a->order > b->order;
-}
-
-/* Of sorted codes. */
-static int make_reach(struct jit_index *index)
-{
-	uint64_t reach = 0;
-
-	index->reach = reallocarray(NULL, index->n + 1, sizeof(*index->reach));
-	if (!index->reach)
-		return fail(-ENOMEM);
-	for (size_t i = 0; i < index->n; i++) {
-		index->overlaps |= index->codes[i].start < reach;
-		reach = max_u64(reach, index->codes[i].start + index->codes[i].size);
-		index->reach[i] = reach;
-	}
-	return 0;
-}
-
-static int by_time(const void *left, const void *right)
-{
-	const uint64_t *a = left, *b = right;
-
-	return *a < *b ? -1 : *a > *b;
-}
-
-/* Of sorted codes, with their reach. */
-static int make_changes(struct jit_index *index)
-{
-	if (!index->overlaps)
-		return 0;
-	index->changes = reallocarray(NULL, index->n, sizeof(*index->changes));
-	if (!index->changes)
-		return fail(-ENOMEM);
-	for (size_t i = 0; i < index->n; i++) {
-		const struct jit_code *code = &index->codes[i];
-
-		if ((i && code->start < index->reach[i - 1]) ||
-		    (i + 1 < index->n && code[1].start - code->start < code->size))
-			index->changes[index->n_changes++] = code->time;
-	}
-	qsort(index->changes, index->n_changes, sizeof(*index->changes), by_time);
-	return 0;
-}
-
-static int copy(const void *from, size_t n, size_t size, void **ret_copy)
-{
-	void *to = copy_new(n, size);
-
-	if (!to)
-		return fail(-ENOMEM);
-	if (n)
-		memcpy(to, from, n * size);
-	*ret_copy = to;
-	return 0;
-}
-
-static int jit_index_new(const struct jit_index *from, struct jit_index **ret_index)
-{
-	_cleanup_(index_freep) struct jit_index *index = calloc(1, sizeof(*index));
-	int r;
-
-	if (!index)
-		return fail(-ENOMEM);
-	index->n = from->n;
-	index->n_lines = from->n_lines;
-	index->pool_len = from->pool_len;
-	r = copy(from->codes, from->n, sizeof(*from->codes), (void **)&index->codes);
-	if (r >= 0)
-		r = copy(from->lines, from->n_lines, sizeof(*from->lines), (void **)&index->lines);
-	if (r >= 0)
-		r = copy(from->pool, from->pool_len, 1, (void **)&index->pool);
-	if (r < 0)
-		return trace(r);
-	index->until = from->until;
-	index->timeless = from->timeless;
-	if (index->n)
-		qsort(index->codes, index->n, sizeof(*index->codes), by_start);
-	r = make_reach(index);
-	if (r >= 0)
-		r = make_changes(index);
-	if (r < 0)
-		return trace(r);
-	*ret_index = take(index);
-	return 0;
-}
-
-/* ---- lookup of code ---- */
-
-static void line_of(const struct jit_index *index, const struct jit_code *code, uint64_t address,
-		    struct uw_symbol *symbol)
-{
-	const struct jit_line *lines = index->lines + code->lines;
-	/* The first line behind the address. */
-	size_t low = bisect(i, code->n_lines, lines[i].at <= address - code->start);
-
-	if (!low)
-		return;
-	symbol->line = lines[low - 1].line;
-	symbol->file = index->pool + lines[low - 1].file;
-}
-
-/* Is @a the better one at @time? */
-static bool is_better(const struct jit_code *a, const struct jit_code *b, uint64_t time)
-{
-	bool there = a->time <= time;
-
-	if (there != (b->time <= time))
-		return there;
-	if (a->time != b->time)
-		return (a->time > b->time) == there;
-	return (a->order > b->order) == there;
-}
-
-/* The code that was at @address at @time (CLOCK_MONOTONIC ns; UINT64_MAX: now): the latest one, or if it was made known
- * after its first call, the first one.  false: none. */
-static bool jit_index_find(const struct jit_index *index, uint64_t address, uint64_t time,
-			   struct uw_symbol *ret_symbol)
-{
-	const struct jit_code *best = NULL;
-	/* The first code behind the address. */
-	size_t low = bisect(i, index->n, index->codes[i].start <= address);
-
-	for (size_t i = low; i > 0 && low - i < STEPS_MAX && index->reach[i - 1] > address; i--) {
-		const struct jit_code *code = &index->codes[i - 1];
-
-		if (address - code->start < code->size && (!best || is_better(code, best, time)))
-			best = code;
-	}
-	if (!best)
-		return false;
-	*ret_symbol = (struct uw_symbol){
-		.name = index->pool + best->name, .start = best->start, .size = best->size};
-	ret_symbol->kind = jit_kind_of_name(ret_symbol->name, strnlen(ret_symbol->name, KIND_MAX));
-	line_of(index, best, address, ret_symbol);
-	return true;
-}
-
-static void find_changes(const struct jit_index *index, uint64_t time, uint64_t *ret_since,
-			 uint64_t *ret_until)
-{
-	/* The first change behind the time. */
-	size_t low = bisect(i, index->n_changes, index->changes[i] <= time);
-
-	*ret_since = low ? index->changes[low - 1] : 0;
-	*ret_until = low < index->n_changes ? index->changes[low] : UINT64_MAX;
-}
-
-/* ---- to another process ---- */
-
-/* As bytes for another process of ours, and back: checked as foreign bytes.  -EBADMSG, -ENOMEM. */
-static void jit_index_pack(const struct jit_index *index, struct packer *to)
-{
-	packer_block(to, index->codes, index->n * sizeof(*index->codes));
-	packer_block(to, index->lines, index->n_lines * sizeof(*index->lines));
-	packer_block(to, index->pool, index->pool_len);
-	packer_u64(to, index->until);
-	packer_u64(to, index->timeless);
-}
-
-/* A block as memory of our own, never NULL; its length must be a multiple of @size. */
-static int unpack_block(struct cursor *from, size_t size, void **ret_data, size_t *ret_n)
-{
-	size_t len;
-	const void *p = cursor_block(from, &len);
-
-	if (!p || len % size)
-		return fail(-EBADMSG);
-	*ret_n = len / size;
-	return trace(copy(p, *ret_n, size, ret_data));
-}
-
-/* Does each code lie in the address space, with a name and lines that are there, behind the one before it? */
-static bool is_sound(const struct jit_index *index)
-{
-	if ((index->n || index->n_lines) && (!index->pool_len || index->pool[index->pool_len - 1]))
-		return false;
-	for (size_t i = 0; i < index->n; i++) {
-		const struct jit_code *code = &index->codes[i];
-
-		if (!code->size || code->start > UINT64_MAX - code->size ||
-		    code->name >= index->pool_len || code->lines > index->n_lines ||
-		    code->n_lines > index->n_lines - code->lines ||
-		    (i && by_start(&index->codes[i - 1], code) >= 0))
-			return false;
-	}
-	for (size_t i = 0; i < index->n_lines; i++)
-		if (index->lines[i].file >= index->pool_len)
-			return false;
-	return true;
-}
-
-static int jit_index_unpack(struct cursor *from, struct jit_index **ret_index)
-{
-	_cleanup_(index_freep) struct jit_index *index = calloc(1, sizeof(*index));
-	int r = index ? 0 : fail(-ENOMEM);
-
-	if (r >= 0)
-		r = unpack_block(from, sizeof(*index->codes), (void **)&index->codes, &index->n);
-	if (r >= 0)
-		r = unpack_block(from, sizeof(*index->lines), (void **)&index->lines,
-				 &index->n_lines);
-	if (r >= 0)
-		r = unpack_block(from, 1, (void **)&index->pool, &index->pool_len);
-	index->until = cursor_u64(from);
-	index->timeless = cursor_u64(from) != 0;
-	if (r >= 0 && (from->bad || !is_sound(index)))
-		r = fail(-EBADMSG);
-	if (r >= 0)
-		r = make_reach(index);
-	if (r >= 0)
-		r = make_changes(index);
-	if (r < 0)
-		return trace(r);
-	*ret_index = take(index);
-	return 0;
-}
-
-/* ---- symbols ---- */
 
 enum {
 	NESTING_MAX = 32,
@@ -355,10 +60,10 @@ struct uw_symbols *uw_symbols_free(struct uw_symbols *symbols)
 {
 	if (!symbols)
 		return NULL;
-	copy_free(symbols->entries, symbols->n, sizeof(*symbols->entries));
+	uw_block_free(symbols->entries, symbols->n, sizeof(*symbols->entries));
 	free(symbols->marks);
-	copy_free(symbols->pool, symbols->pool_len, 1);
-	copy_free(symbols->ranges, symbols->n_ranges, sizeof(*symbols->ranges));
+	uw_block_free(symbols->pool, symbols->pool_len, 1);
+	uw_block_free(symbols->ranges, symbols->n_ranges, sizeof(*symbols->ranges));
 	(void)jit_index_free(symbols->index);
 	free(symbols);
 	return NULL;
@@ -382,6 +87,33 @@ bool uw_symbols_have_times(const struct uw_symbols *symbols)
 	return symbols->index;
 }
 
+struct uw_extent uw_symbols_extent(const struct uw_symbols *symbols)
+{
+	const struct jit_index *index = symbols->index;
+
+	return index ? index->parts[index->n_parts - 1].end : (struct uw_extent){.codes = 0};
+}
+
+bool uw_symbols_continue(const struct uw_symbols *symbols)
+{
+	return symbols->index && !jit_index_is_whole(symbols->index);
+}
+
+int uw_symbols_renew(struct uw_symbols **symbols, struct uw_symbols *next)
+{
+	struct jit_index *index = (*symbols)->index;
+	int r;
+
+	if (!uw_symbols_continue(next)) {
+		(void)uw_symbols_free(*symbols);
+		*symbols = next;
+		return 0;
+	}
+	r = index ? jit_index_append(index, next->index) : fail(-EBADMSG);
+	(void)uw_symbols_free(next);
+	return trace(r);
+}
+
 bool uw_symbols_overlap(const struct uw_symbols *symbols)
 {
 	return symbols->index && symbols->index->overlaps;
@@ -392,7 +124,8 @@ uint64_t uw_symbols_until(const struct uw_symbols *symbols)
 	return symbols->index ? symbols->index->until : UINT64_MAX;
 }
 
-int uw_symbols_of_codes(const struct jit_index *from, struct uw_symbols **ret_symbols)
+int uw_symbols_of_codes(const struct jit_part *from, uint64_t until, bool timeless,
+			struct uw_symbols **ret_symbols)
 {
 	_cleanup_(symbols_freep) struct uw_symbols *symbols = calloc(1, sizeof(*symbols));
 	int r;
@@ -402,6 +135,8 @@ int uw_symbols_of_codes(const struct jit_index *from, struct uw_symbols **ret_sy
 	r = jit_index_new(from, &symbols->index);
 	if (r < 0)
 		return trace(r);
+	symbols->index->until = until;
+	symbols->index->timeless = timeless;
 	symbols->full = true;
 	*ret_symbols = take(symbols);
 	return 0;
@@ -500,7 +235,7 @@ void uw_symbols_last(const struct uw_symbols *symbols, uint64_t time, uint64_t *
 	*ret_since = 0;
 	*ret_until = UINT64_MAX;
 	if (symbols->index)
-		find_changes(symbols->index, time, ret_since, ret_until);
+		jit_index_last(symbols->index, time, ret_since, ret_until);
 }
 
 static int make_marks(struct uw_symbols *s)
@@ -559,11 +294,11 @@ int uw_symbols_unpack(struct cursor *from, struct uw_symbols **ret_symbols)
 	if (!s)
 		return fail(-ENOMEM);
 	s->full = cursor_u64(from);
-	r = unpack_block(from, sizeof(*s->entries), (void **)&s->entries, &s->n);
+	r = uw_block_unpack(from, sizeof(*s->entries), (void **)&s->entries, &s->n);
 	if (r >= 0)
-		r = unpack_block(from, 1, (void **)&s->pool, &s->pool_len);
+		r = uw_block_unpack(from, 1, (void **)&s->pool, &s->pool_len);
 	if (r >= 0)
-		r = unpack_block(from, sizeof(*s->ranges), (void **)&s->ranges, &s->n_ranges);
+		r = uw_block_unpack(from, sizeof(*s->ranges), (void **)&s->ranges, &s->n_ranges);
 	if (r < 0)
 		return trace(r);
 	if (s->n_ranges > UW_ELF_PHDRS_MAX || !in_order(s))
@@ -808,7 +543,7 @@ static int copy_ranges(const struct uw_layout *layout, struct uw_symbols *symbol
 		return 0;
 	for (size_t i = 0; i < layout->n_segments; i++)
 		symbols->n_ranges += layout->segments[i].exec;
-	symbols->ranges = copy_new(symbols->n_ranges, sizeof(*symbols->ranges));
+	symbols->ranges = uw_block_new(symbols->n_ranges, sizeof(*symbols->ranges));
 	if (!symbols->ranges)
 		return fail(-ENOMEM);
 	symbols->n_ranges = 0;
@@ -837,8 +572,8 @@ static int pack(struct uw_symbols_builder *b, struct uw_symbols **ret_symbols)
 		len += b->entries[i].len + 1u;
 	symbols->n = b->n;
 	symbols->pool_len = len;
-	symbols->entries = copy_new(b->n, sizeof(*symbols->entries));
-	symbols->pool = copy_new(len, 1);
+	symbols->entries = uw_block_new(b->n, sizeof(*symbols->entries));
+	symbols->pool = uw_block_new(len, 1);
 	if (!symbols->entries || !symbols->pool)
 		return fail(-ENOMEM);
 	for (size_t i = 0, at = 0; i < b->n; i++) {

@@ -18,6 +18,12 @@ bool uw_symbols_find_at(const struct uw_symbols *symbols, uint64_t vaddr, uint64
 /* Are they of a jitdump, with times?  Has it code at addresses that other code had before? */
 bool uw_symbols_have_times(const struct uw_symbols *symbols);
 bool uw_symbols_overlap(const struct uw_symbols *symbols);
+/* What they have of a jitdump. */
+struct uw_extent uw_symbols_extent(const struct uw_symbols *symbols);
+/* Are they what a reading has added only? */
+bool uw_symbols_continue(const struct uw_symbols *symbols);
+/* Consumes @next, and adds it where it is that, else has it replace *symbols.  -EBADMSG: it does not continue them; -ENOMEM. */
+int uw_symbols_renew(struct uw_symbols **symbols, struct uw_symbols *next);
 /* uw_module_symbols_until() */
 uint64_t uw_symbols_until(const struct uw_symbols *symbols);
 /* uw_module_symbols_timeless() */
@@ -93,33 +99,7 @@ int uw_symbols_of_elf(const struct uw_elf *elf, const struct uw_layout *layout, 
 		      struct uw_source *source, struct uw_symbols **ret_symbols);
 /* perfmap.c.  The text of a perf map. */
 int uw_symbols_of_perf_map(int fd, struct uw_symbols **ret_symbols);
-/* The code of a JIT compiler, by address and time (jitdump.c). */
-struct jit_code {
-	uint64_t start, time; /* time: CLOCK_MONOTONIC ns, from when on it is there; 0: not known */
-	uint32_t size, order; /* order: of two at one time the higher one is later */
-	uint32_t name;	      /* in the pool */
-	uint32_t lines, n_lines; /* in lines */
-	uint32_t unused;
-};
-struct jit_line {
-	uint32_t at, line, file; /* at: bytes from the start of the code, from where on it holds */
-};
-struct jit_index {
-	struct jit_code *codes;
-	uint64_t *reach;
-	size_t n;
-	struct jit_line *lines;
-	size_t n_lines;
-	char *pool;
-	size_t pool_len;
-	bool overlaps; /* some codes share addresses */
-	bool timeless; /* the times are of a clock that nothing else has: all are 0 */
-	uint64_t *changes;
-	size_t n_changes;
-	uint64_t
-		until; /* CLOCK_MONOTONIC ns: later code may be written already; UINT64_MAX: it is all here */
-};
-/* Copies the arrays, and sorts the codes.  Each code has a size, and a name and lines that are there.  -ENOMEM. */
-int uw_symbols_of_codes(const struct jit_index *from, struct uw_symbols **ret_symbols);
-/* The kind of JIT code, by its name. */
-enum frame_kind jit_kind_of_name(const char *name, size_t len);
+/* Names of code with times (jit-index.h), of one reading: copies the arrays. */
+struct jit_part;
+int uw_symbols_of_codes(const struct jit_part *from, uint64_t until, bool timeless,
+			struct uw_symbols **ret_symbols);

@@ -46,8 +46,8 @@ struct load_request {
 	 * request that was not taken (load_request_deinit). */
 	uint32_t given;
 	bool closed; /* maps and mem of the process must not be opened: what it sent, or -EACCES */
-	bool again; /* of a jitdump with this half already there: -EALREADY where there is no more */
-	uint64_t *vaddrs; /* owned as `given`; LOAD_VADDRS_MAX at most */
+	struct uw_reading reading; /* again: this half is there already */
+	uint64_t *vaddrs;	   /* owned as `given`; LOAD_VADDRS_MAX at most */
 	size_t n_vaddrs;
 	bool spans;	/* LOAD_LINES: where the lines hold too, for later recordings */
 	size_t n_known; /* further addresses behind them, which are not looked up: line-cache.h */

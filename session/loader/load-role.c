@@ -62,7 +62,8 @@ struct wire_answer {
 
 struct wire_parse {
 	uint64_t kind, urgent, n_vaddrs, spans, has_module, module_kind, wants_separate, serial;
-	uint64_t has_file, has_memory, start, end, later, again, vm;
+	uint64_t has_file, has_memory, start, end, later, vm;
+	struct uw_reading reading;
 	struct uw_build_id build_id;
 };
 
@@ -335,7 +336,7 @@ static void parser_serve(void *kept, struct helper_call *call)
 	source->start = wire.start;
 	source->end = wire.end;
 	source->later = wire.later;
-	source->again = wire.again;
+	source->reading = wire.reading;
 	source->vm = wire.vm;
 	set_priority(k, wire.urgent);
 	work.module = wire.has_module ? known_module(k, &wire, path) : NULL;
@@ -468,7 +469,7 @@ static void pack_work(const struct load_parse *w, uint32_t serial, struct packer
 		wire.start = w->source->start;
 		wire.end = w->source->end;
 		wire.later = w->source->later;
-		wire.again = w->source->again;
+		wire.reading = w->source->reading;
 		wire.vm = w->source->vm;
 	}
 	wire.has_module = w->module != NULL;

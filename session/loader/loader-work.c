@@ -340,7 +340,7 @@ static struct target_source source_of(struct load_worker *w, const struct load_r
 			   .open = target_open,
 			   .no_duplicate = !w->copies,
 			   .later = true,
-			   .again = request->again,
+			   .reading = request->reading,
 			   .conversion = w->conversion},
 		.worker = w,
 		.module = uw_module_path(request->module),

@@ -114,8 +114,8 @@ static void put_off(struct loader *l, struct work_list *list, const struct load_
 /* Samples wait for perf maps and jitdumps, which grow. */
 static bool has_pace(struct loader *l, const struct load_request *request)
 {
-	return atomic_load(&l->pace_ppm) && request->kind == LOAD_SYMBOLS && !request->again &&
-	       uw_module_kind(request->module) == UW_MODULE_FILE;
+	return atomic_load(&l->pace_ppm) && request->kind == LOAD_SYMBOLS &&
+	       !request->reading.again && uw_module_kind(request->module) == UW_MODULE_FILE;
 }
 
 static struct work_list *list_of(struct loader *l, const struct load_request *request)
@@ -154,7 +154,7 @@ static void finish(struct loader *l, struct load_answer *a)
 	if (unwind) {
 		symbols.request.kind = LOAD_SYMBOLS;
 		symbols.request.given = 0;
-		symbols.request.again = false;
+		symbols.request.reading = (struct uw_reading){.again = false}; /* all of it */
 		atomic_fetch_add(&l->n_pending, 1);
 		put_off(l, list_of(l, &symbols.request), &symbols);
 	}
@@ -181,7 +181,7 @@ static bool is_done(const struct load_request *request)
 {
 	if (request->kind == LOAD_LINES)
 		return !request->n_vaddrs; /* all were known */
-	if (request->kind != LOAD_SYMBOLS || request->again)
+	if (request->kind != LOAD_SYMBOLS || request->reading.again)
 		return false;
 	(void)uw_module_want_symbols(request->module);
 	return uw_module_symbol_state(request->module) != UW_MODULE_WANTED;
@@ -513,9 +513,10 @@ struct load_request loader_module_request(const struct process *process, struct 
 	}
 	if (uw_module_kind(module) == UW_MODULE_JIT)
 		request.vm = process_vm_of_module(process, module);
-	request.again = !request.vm && uw_module_has_jit_cfi(module) &&
-			uw_module_unwind_state(module) == UW_MODULE_READY &&
-			uw_module_symbol_state(module) == UW_MODULE_READY;
+	request.reading.known = uw_module_extent(module);
+	request.reading.again = !request.vm && uw_module_has_jit_cfi(module) &&
+				uw_module_unwind_state(module) == UW_MODULE_READY &&
+				uw_module_symbol_state(module) == UW_MODULE_READY;
 	return request;
 }
 

@@ -13,8 +13,8 @@ enum {
 	DUMP_IDLE_S = 4,     /* a jitdump is read on so long after code of it ran, */
 	DUMPS_NS = 90000000, /* ... that often, at a tick (a timer is early or late by a bit), */
 	DUMPS_SOON_NS = 20000000, /* ... where samples wait for it */
-	DUMP_BYTE_NS =
-		64, /* ... and, as all of it is sorted again, for each byte of its index: 5 % of a CPU */
+	CODE_BYTES = 48,	  /* of a function in the index, and of a line */
+	LINE_BYTES = 12,
 	SLICES_NS = 50000000,	      /* slices of JIT code are looked at that often; they begin */
 	SLICE_NS = 150000000,	      /* ... so long after the last reading, */
 	SLICE_PIECES_NS = 1000000000, /* ... of a dump that its runtime writes in large pieces */
@@ -96,11 +96,23 @@ bool emit_must_wait(const struct emit *em, const struct sample_info *info)
 	return time != UINT64_MAX && (time > m->epochs.known || state == UW_MODULE_WANTED);
 }
 
-/* Is a reading due, which has much work where there is more in the dump? */
+void emit_note_reading(struct emit_module *m)
+{
+	const struct uw_extent e = uw_module_extent(m->module);
+	uint64_t bytes = e.codes * CODE_BYTES + e.lines * LINE_BYTES + e.pool;
+
+	m->dump_more_at = clock_ns(CLOCK_MONOTONIC);
+	m->dump_added = m->dump_bytes && bytes > m->dump_bytes ? bytes - m->dump_bytes : 0;
+	m->dump_bytes = bytes;
+	if (!m->dump_unwound_at)
+		m->dump_unwound_at = m->dump_more_at;
+}
+
+/* Is a reading due?  It has much work where there is more in the dump. */
 static bool is_due(const struct emit *em, const struct emit_module *m, uint64_t now)
 {
 	return m->has_dump && em->seconds - m->last_use <= DUMP_IDLE_S && m->dump_more_at <= now &&
-	       now - m->dump_more_at >= uw_module_bytes(m->module) * DUMP_BYTE_NS;
+	       now - m->dump_more_at >= m->dump_added * DUMP_BYTE_NS;
 }
 
 void emit_read_dumps(struct emit *em, uint64_t now, bool awaited)

@@ -272,8 +272,13 @@ void emit_module_ask_dump(struct emit_module *m, struct loader *loader)
 	if (!emit_module_has_epochs(m) || !uw_module_jitdump(m->module) || m->dump_asked ||
 	    uw_module_symbol_state(m->module) != UW_MODULE_READY)
 		return;
-	request.again = true;
+	request.reading.again = true;
+	request.reading.known = uw_module_extent(m->module);
 	m->dump_asked_at = clock_ns(CLOCK_MONOTONIC);
+	request.reading.names_only =
+		m->dump_asked_at - m->dump_unwound_at < uw_module_bytes(m->module) * DUMP_BYTE_NS;
+	if (!request.reading.names_only)
+		m->dump_unwound_at = m->dump_asked_at;
 	(void)uw_module_ref(m->module);
 	m->dump_asked = loader_ask(loader, &request);
 	if (!m->dump_asked)

@@ -16,6 +16,10 @@ struct late_list {
 /* -ENOMEM. */
 int late_list_push(struct late_list *list, uint64_t vaddr);
 
+/* A reading of a jitdump is put off so long for each byte that the one before added to the index; one of its unwinding information,
+ * which comes whole, for each byte of that and of the index: 5 % of a CPU. */
+enum { DUMP_BYTE_NS = 64 };
+
 struct emit_module {
 	struct uw_module *module; /* a reference */
 	uint32_t index;		  /* in emit->modules */
@@ -43,7 +47,11 @@ struct emit_module {
 	bool dump_asked, dump_again; /* again: once more when the answer is there */
 	uint64_t dump_asked_at;	     /* CLOCK_MONOTONIC: or its symbols, at first */
 	uint64_t dump_more_at;	     /* ... when an answer with more was there */
-	struct table functions;	     /* CPython, PHP, Ruby: place without position -> has a name? */
+	uint64_t dump_bytes,
+		dump_added; /* of its index then; added by this answer, if it was not the first */
+	uint64_t
+		dump_unwound_at; /* CLOCK_MONOTONIC: when all unwinding information was requested */
+	struct table functions;	 /* CPython, PHP, Ruby: place without position -> has a name? */
 };
 
 /* NULL: no memory. */

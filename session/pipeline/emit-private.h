@@ -63,6 +63,8 @@ struct emit {
 void emit_check_ids(struct emit *em);
 /* A frame of JIT code is looked up, or its names have come: notes whether a jitdump is there. */
 void emit_note_dump(struct emit *em, struct emit_module *m);
+/* An answer with more of its jitdump is there. */
+void emit_note_reading(struct emit_module *m);
 /* Before the frames of a sample: drops what caches have of code that other code replaced in between; begins slices of
  * addresses for code of dumps that were read long before the sample. */
 void emit_enter_time(struct emit *em, const struct sample_info *info);

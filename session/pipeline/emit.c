@@ -691,7 +691,7 @@ static int dump_arrived(struct emit *em, struct emit_module *m, int error)
 
 	m->dump_asked = m->dump_again = false;
 	if (error >= 0)
-		m->dump_more_at = clock_ns(CLOCK_MONOTONIC);
+		emit_note_reading(m);
 	jit_epochs_read(&m->epochs, min_u64(m->dump_asked_at, until), error >= 0);
 	if (again)
 		emit_module_ask_dump(m, em->c.loader);
@@ -776,7 +776,7 @@ int emit_answer(struct emit *em, struct load_answer *a)
 		struct emit_module *m = em->modules[v - 1];
 
 		if (a->request.kind == LOAD_SYMBOLS)
-			r = symbols_arrived(em, m, a->request.again, a->error);
+			r = symbols_arrived(em, m, a->request.reading.again, a->error);
 		else
 			r = lines_arrived(em, m, a);
 	}

@@ -116,7 +116,7 @@ reloads_right() {
 }
 row jitdump-reload 99.5 "$PROGRAMS/jitdump" 2 "$TMP" 30
 check jitdump-reload-names reloads_right jitdump-reload
-row jitdump-large 99.5 "$PROGRAMS/jitdump" 2 "$TMP" 30 20000
+row jitdump-large 99.5 "$PROGRAMS/jitdump" 2 "$TMP" 30 200000
 check jitdump-large-names reloads_right jitdump-large
 # Times of the processor's counter are known where it always runs at one rate.
 row jitdump-tsc 99.5 "$PROGRAMS/jitdump" 2 "$TMP" 30 tsc

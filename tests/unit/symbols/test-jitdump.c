@@ -415,12 +415,26 @@ static void test_unwinding(void **state)
 	uw_module_unref(m);
 }
 
+/* The answer of a reading, which is not kept by the process that reads.  Returns its length. */
+static size_t answer(struct uw_module *reader, struct uw_source *source, uint8_t *bytes,
+		     size_t room)
+{
+	struct packer to = {.data = bytes, .room = room};
+
+	assert_int_equal(uw_module_load_symbols(reader, source), 0);
+	uw_module_pack(reader, &to);
+	assert_false(to.bad);
+	uw_module_drop_symbols(reader);
+	uw_module_drop_unwind(reader);
+	return to.len;
+}
+
 /* Main's module gets what another process read, and later what was written since. */
 static void test_growth(void **state)
 {
 	_cleanup_(buffer_deinit) struct buffer b = {0};
 	int fd;
-	struct uw_source source = {.again = true};
+	struct uw_source source = {.reading.again = true};
 	static uint8_t bytes[64 << 10];
 	struct uw_module *reader, *user;
 	struct cursor from;
@@ -434,12 +448,8 @@ static void test_growth(void **state)
 	assert_int_equal(uw_module_new(UW_MODULE_JIT, "jit-1.dump", NULL, &user), 0);
 	for (unsigned turn = 0; turn < 3; turn++) {
 		size_t before = b.len;
-		struct packer to = {.data = bytes, .room = sizeof(bytes)};
 
-		assert_int_equal(uw_module_load_symbols(reader, &source), 0);
-		uw_module_pack(reader, &to);
-		assert_false(to.bad);
-		from = cursor_of(bytes, to.len);
+		from = cursor_of(bytes, answer(reader, &source, bytes, sizeof(bytes)));
 		assert_int_equal(uw_module_unpack(user, &from, -1), 0);
 		assert_true(uw_module_has_jit_cfi(user));
 		assert_int_equal(uw_module_take_first_cfi(user), turn == 0);
@@ -452,8 +462,7 @@ static void test_growth(void **state)
 		assert_int_equal(cfa_at(user, 0x1000), 16);
 		assert_int_equal(cfa_at(user, 0x2000), turn > 0 ? 32 : -1);
 		assert_int_equal(cfa_at(user, 0x3000), turn > 1 ? 32 : -1);
-		uw_module_drop_symbols(reader);
-		uw_module_drop_unwind(reader);
+		source.reading.known = uw_module_extent(user);
 		/* Nothing more is there, and then half of a record. */
 		assert_int_equal(uw_module_load_symbols(reader, &source), -EALREADY);
 		uw_module_drop_symbols(reader);
@@ -492,6 +501,108 @@ static void test_growth(void **state)
 	uw_module_unref(reader);
 	uw_module_unref(user);
 	fd_close(fd);
+}
+
+/* Code that is loaded and moved within 64 places, with lines of two files; turn @turn of it.  The time of each record is its
+ * number. */
+static unsigned put_turn(struct buffer *b, unsigned turn, uint64_t *time)
+{
+	static const unsigned sizes[] = {300, 1, 7, 1, 1, 40, 3};
+	unsigned n = sizes[turn % ARRAY_SIZE(sizes)];
+
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t random = hash_u64(++*time), at = 0x10000 + random % 64 * 24;
+		const struct line line = {at + 4, (uint32_t)*time, random & 512 ? "a.js" : "b.js"};
+		char name[16];
+
+		if (random & 256)
+			put_debug(b, at, &line, 1);
+		(void)snprintf(name, sizeof(name), "f%lu", (unsigned long)*time);
+		if (random % 5)
+			put_load_at(b, *time, at, 16 + random % 32, name);
+		else
+			put_move_at(b, *time, 0x10000 + (random >> 32) % 64 * 24, at, 32);
+	}
+	return n;
+}
+
+/* The same, and nothing changes at the address as long as uw_module_code_lasts() states. */
+static void expect_equal(const struct uw_module *m, const struct uw_module *whole, uint64_t at,
+			 uint64_t time)
+{
+	struct uw_symbol a, b, c;
+	uint64_t since, until;
+	bool there = uw_module_symbol_at(whole, at, time, &b);
+
+	assert_int_equal(uw_module_symbol_at(m, at, time, &a), there);
+	if (!there)
+		return;
+	uw_module_code_lasts(m, time, &since, &until);
+	assert_true(since <= time && time < until);
+	for (unsigned end = 0; end < 2; end++) {
+		assert_true(uw_module_symbol_at(m, at, end ? until - 1 : since, &c));
+		assert_ptr_equal(a.name, c.name);
+	}
+	assert_string_equal(a.name, b.name);
+	assert_int_equal(a.start, b.start);
+	assert_int_equal(a.size, b.size);
+	assert_int_equal(a.line, b.line);
+	assert_int_equal(a.file != NULL, b.file != NULL);
+	if (a.file)
+		assert_string_equal(a.file, b.file);
+}
+
+/* A reading costs what it adds, and finds what one reading of all finds. */
+static void test_parts(void **state)
+{
+	enum { TURNS = 60, EACH = 160, HEAD = 1024 };
+	_cleanup_(buffer_deinit) struct buffer b = {0};
+	static uint8_t bytes[256 << 10], late[256 << 10];
+	struct uw_module *reader, *user, *whole;
+	struct uw_source source = {.reading.names_only = true};
+	size_t before = 0, late_len = 0;
+	uint64_t time = 0;
+
+	(void)state;
+	put_header(&b);
+	source.fd = memfd_of(b.data, b.len);
+	assert_int_equal(uw_module_new(UW_MODULE_JIT, "jit-1.dump", NULL, &reader), 0);
+	assert_int_equal(uw_module_new(UW_MODULE_JIT, "jit-1.dump", NULL, &user), 0);
+	for (unsigned turn = 0; turn < TURNS; turn++) {
+		unsigned n = put_turn(&b, turn, &time);
+		size_t len;
+		struct cursor from;
+
+		assert_int_equal(pwrite(source.fd, b.data + before, b.len - before, (off_t)before),
+				 b.len - before);
+		before = b.len;
+		if (turn % 8 != 7) /* else as of a request that was made before the last answer */
+			source.reading.known = uw_module_extent(user);
+		len = answer(reader, &source, bytes, sizeof(bytes));
+		if (turn % 8 != 7)
+			assert_in_range(len, 1, n * EACH + HEAD);
+		from = cursor_of(bytes, len);
+		assert_int_equal(uw_module_unpack(user, &from, -1), 0);
+		assert_int_equal(uw_module_adopt_symbols(user), turn > 0);
+		if (turn == TURNS / 2)
+			memcpy(late, bytes, late_len = len);
+		whole = jit_module_of("jit-1.dump", b.data, b.len);
+		for (unsigned i = 0; i < 400; i++) {
+			uint64_t random = hash_u64(i + turn * 1000);
+
+			expect_equal(user, whole, 0x10000 + random % 1600,
+				     (random >> 16) % (time + 2));
+		}
+		uw_module_unref(whole);
+	}
+	/* An answer that begins behind what is there, as names were dropped meanwhile. */
+	uw_module_drop_symbols(user);
+	assert_int_equal(
+		uw_module_unpack(user, &(struct cursor){.p = late, .end = late + late_len}, -1), 0);
+	assert_int_equal(uw_module_symbol_state(user), UW_MODULE_NEW);
+	assert_int_equal(close(source.fd), 0);
+	uw_module_unref(reader);
+	uw_module_unref(user);
 }
 
 static void load_any(const struct buffer *b)
@@ -608,6 +719,7 @@ static void test_reader(void **state)
 {
 	_cleanup_(buffer_deinit) struct buffer b = {0};
 	struct uw_section eh_frame = {0};
+	struct uw_source more = {.reading.again = true};
 	struct uw_symbols *s = NULL;
 	struct jitdump *dump = NULL;
 	struct uw_symbol found;
@@ -615,7 +727,8 @@ static void test_reader(void **state)
 
 	(void)state;
 	assert_false(jitdump_is(other));
-	assert_int_equal(jitdump_load(&dump, &(struct uw_source){.fd = other, .again = false}, &s,
+	assert_int_equal(jitdump_load(&dump,
+				      &(struct uw_source){.fd = other, .reading.again = false}, &s,
 				      &eh_frame),
 			 -EBADMSG);
 	assert_null(jitdump_free(dump));
@@ -624,24 +737,29 @@ static void test_reader(void **state)
 	put_header(&b);
 	put_load(&b, 0x1000, 0x20, "first");
 	fd = memfd_of(b.data, b.len);
+	more.fd = fd;
 	assert_true(jitdump_is(fd));
-	assert_int_equal(
-		jitdump_load(&dump, &(struct uw_source){.fd = fd, .again = false}, &s, &eh_frame),
-		0);
+	assert_int_equal(jitdump_load(&dump, &(struct uw_source){.fd = fd, .reading.again = false},
+				      &s, &eh_frame),
+			 0);
 	assert_int_equal(eh_frame.size, 0);
 	assert_true(uw_symbols_find(s, 0x1010, &found));
 	assert_string_equal(found.name, "first");
+	more.reading.known = uw_symbols_extent(s);
 	uw_symbols_free(s);
-	assert_int_equal(
-		jitdump_load(&dump, &(struct uw_source){.fd = fd, .again = true}, &s, &eh_frame),
-		-EALREADY);
+	assert_int_equal(jitdump_load(&dump, &more, &s, &eh_frame), -EALREADY);
+	/* All of it, for a process that has not so much. */
+	more.reading.known.codes++;
+	assert_int_equal(jitdump_load(&dump, &more, &s, &eh_frame), 0);
+	assert_false(uw_symbols_continue(s));
+	uw_symbols_free(s);
 	b.len = 0;
 	put_load(&b, 0x2000, 0x20, "second");
 	assert_int_equal(lseek(fd, 0, SEEK_END) >= 0, 1);
 	assert_int_equal(write(fd, b.data, b.len), b.len);
-	assert_int_equal(
-		jitdump_load(&dump, &(struct uw_source){.fd = fd, .again = true}, &s, &eh_frame),
-		0);
+	assert_int_equal(jitdump_load(&dump, &(struct uw_source){.fd = fd, .reading.again = true},
+				      &s, &eh_frame),
+			 0);
 	assert_true(uw_symbols_find(s, 0x1010, &found));
 	assert_true(uw_symbols_find(s, 0x2010, &found));
 	uw_symbols_free(s);
@@ -652,13 +770,13 @@ static void test_reader(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_records),	   cmocka_unit_test(test_times),
-		cmocka_unit_test(test_conversion), cmocka_unit_test(test_counter),
-		cmocka_unit_test(test_overlaps),   cmocka_unit_test(test_pieces),
-		cmocka_unit_test(test_lines),	   cmocka_unit_test(test_unwinding),
-		cmocka_unit_test(test_growth),	   cmocka_unit_test(test_damage),
-		cmocka_unit_test(test_code),	   cmocka_unit_test(test_damaged_code),
-		cmocka_unit_test(test_reader),
+		cmocka_unit_test(test_records),	     cmocka_unit_test(test_times),
+		cmocka_unit_test(test_conversion),   cmocka_unit_test(test_counter),
+		cmocka_unit_test(test_overlaps),     cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_lines),	     cmocka_unit_test(test_unwinding),
+		cmocka_unit_test(test_growth),	     cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_damage),	     cmocka_unit_test(test_code),
+		cmocka_unit_test(test_damaged_code), cmocka_unit_test(test_reader),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

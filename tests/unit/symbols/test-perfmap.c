@@ -2,6 +2,7 @@
 #include "tests/unit/unwinder/unwinder-fixture.h"
 
 #include "symbols/module.h"
+#include "symbols/jit-index.h"
 #include "symbols/symbols.h"
 
 static void test_lines(void **state)

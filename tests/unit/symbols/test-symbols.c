@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/bytes.h"
+#include "symbols/jit-index.h"
 #include "symbols/parts.h"
 #include "symbols/symbols.h"
 
@@ -314,16 +315,16 @@ static struct uw_symbols *build_codes(uint64_t until)
 	};
 	struct jit_line lines[] = {{.at = 0, .line = 7, .file = file},
 				   {.at = 0x10, .line = 9, .file = file}};
-	const struct jit_index from = {.codes = codes,
-				       .n = ARRAY_SIZE(codes),
-				       .lines = lines,
-				       .n_lines = ARRAY_SIZE(lines),
-				       .pool = pool,
-				       .pool_len = sizeof(pool),
-				       .until = until};
+	const struct jit_part from = {.codes = codes,
+				      .n = ARRAY_SIZE(codes),
+				      .lines = lines,
+				      .n_lines = ARRAY_SIZE(lines),
+				      .pool = pool,
+				      .pool_len = sizeof(pool),
+				      .end = {ARRAY_SIZE(codes), ARRAY_SIZE(lines), sizeof(pool)}};
 	struct uw_symbols *s;
 
-	assert_int_equal(uw_symbols_of_codes(&from, &s), 0);
+	assert_int_equal(uw_symbols_of_codes(&from, until, false, &s), 0);
 	return s;
 }
 
@@ -389,7 +390,7 @@ static void test_codes(void **state)
 		from = cursor_of(changed, to.len);
 		if (uw_symbols_unpack(&from, &copy) < 0)
 			continue;
-		for (uint64_t at = 0x1ff0; at < 0x3020; at++)
+		for (uint64_t at = 0x1ff0; at < 0x3020 && !uw_symbols_continue(copy); at++)
 			if (uw_symbols_find_at(copy, at, 30, &found))
 				assert_true(strlen(found.name) < ROOM);
 		uw_symbols_free(copy);

@@ -465,6 +465,7 @@ static void dump_read_before(void **state)
 	const uint64_t begun = clock_ns(CLOCK_MONOTONIC), jit[] = {0x10010, 0x10090};
 	const uint32_t pid = (uint32_t)getpid();
 	struct process *process, *other;
+	struct load_answer next;
 	struct fixture f;
 	struct stat st;
 	uint64_t now;
@@ -509,9 +510,13 @@ static void dump_read_before(void **state)
 	sample_jit(&f, process, begun - 2 * NSEC_PER_SEC, jit, 2);
 	answer_all(&f);
 	assert_true(has_late_name(&f, "jit_after"));
-	/* The next reading, or the last. */
+	/* The next reading, or the last; all unwinding information of a small dump comes with it. */
+	assert_int_equal(usleep(2000), 0);
 	emit_read_dumps(f.emit, now + NSEC_PER_SEC, true);
-	answer_all(&f);
+	assert_true(loader_answer(f.loader, &next));
+	assert_false(next.request.reading.names_only);
+	assert_int_equal(emit_answer(f.emit, &next), 0);
+	load_answer_deinit(&next);
 	assert_false(must_wait(&f, process, now));
 	now = clock_ns(CLOCK_MONOTONIC);
 	assert_true(must_wait(&f, process, now));
@@ -523,14 +528,15 @@ static void dump_read_before(void **state)
 	fixture_deinit(&f);
 }
 
-/* A dump with 20,000 functions, which takes long to read: pauses between two readings, and answers that are not of one. */
+/* A dump with 20,000 functions, which takes long to read, and then 40,000 more: pauses between two readings, and answers that are not of
+ * one. */
 static void dump_is_large(void **state)
 {
 	enum { FUNCTIONS = 20000 };
 	static const uint32_t header[] = {0x4a695444, 1, 12};
 	const uint64_t begun = clock_ns(CLOCK_MONOTONIC), jit[] = {0x10010};
 	const uint32_t pid = (uint32_t)getpid();
-	struct load_answer other = {.request = {.kind = LOAD_SYMBOLS}};
+	struct load_answer other = {.request = {.kind = LOAD_SYMBOLS}}, next;
 	struct process *process;
 	struct fixture f;
 	struct stat st;
@@ -560,16 +566,31 @@ static void dump_is_large(void **state)
 	sample_jit(&f, process, begun - 5 * NSEC_PER_SEC, jit, 1);
 	answer_all(&f);
 	now = clock_ns(CLOCK_MONOTONIC);
-	emit_read_dumps(f.emit, now + 40 * NSEC_PER_MSEC, true);
-	assert_int_equal(loader_pending(f.loader), 0);
 	assert_true(must_wait(&f, process, now));
-	emit_read_dumps(f.emit, now + NSEC_PER_SEC, true);
+	/* The next reading has what was added, if anything, and no unwinding information, which comes whole. */
+	emit_read_dumps(f.emit, now + 40 * NSEC_PER_MSEC, true);
 	assert_int_equal(loader_pending(f.loader), 1);
 	other.request.module = uw_module_ref(process->jit); /* after one that the unwinder made */
 	assert_int_equal(emit_answer(f.emit, &other), 0);
 	assert_true(must_wait(&f, process, now));
-	answer_all(&f);
+	assert_true(loader_answer(f.loader, &next));
+	assert_true(next.request.reading.names_only);
+	assert_int_equal(next.request.reading.known.codes, FUNCTIONS);
+	assert_int_equal(emit_answer(f.emit, &next), 0);
+	load_answer_deinit(&next);
 	assert_false(must_wait(&f, process, now));
+	emit_read_dumps(f.emit, now + 61 * NSEC_PER_MSEC, true);
+	assert_int_equal(loader_pending(f.loader), 1);
+	for (unsigned i = 0; i < 2 * FUNCTIONS; i++)
+		put_load(dump, begun - 9 * NSEC_PER_SEC, "jit_function");
+	uw_module_drop_symbols(process->jit); /* that of another process is the same here */
+	now = clock_ns(CLOCK_MONOTONIC);
+	answer_all(&f);
+	emit_read_dumps(f.emit, now + 120 * NSEC_PER_MSEC, true);
+	assert_int_equal(loader_pending(f.loader), 0);
+	emit_read_dumps(f.emit, now + NSEC_PER_SEC, true);
+	assert_int_equal(loader_pending(f.loader), 1);
+	answer_all(&f);
 	assert_int_equal(fclose(dump), 0);
 	assert_int_equal(unlink(path), 0);
 	fixture_deinit(&f);
