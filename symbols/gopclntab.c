@@ -279,9 +279,9 @@ int uw_gopclntab_add(struct uw_symbols_builder *b, const struct uw_elf *elf)
  * pcsp has the size of the frame without the return address.  Go's linker (writeframes() of cmd/link/internal/ld/dwarf.go)
  * writes for each change DW_CFA_def_cfa_offset_sf and an advance, below one CIE.
  *
- * Four functions of the runtime go to the thread's own stack and call a function there, which the tables do not state.
- * They are the first frame of that stack, so their return address is undefined from the switch on.  (Of processes with
- * readable memory the unwinder sees it by the code, see unwinder/code.h.) */
+ * Four functions of the runtime go to the thread's own stack and call a function there, which neither the tables nor the linker's
+ * .debug_frame state.  They are the first frame of that stack, so their return address is undefined from the switch on.  (Of
+ * processes with readable memory the unwinder sees it by the code, see unwinder/code.h.) */
 
 enum {
 	FRAMES_MAX = 64 << 20,
@@ -309,6 +309,8 @@ static const uint8_t go_cie[] = {
 struct frames {
 	const struct uw_elf *elf;
 	struct buffer b;
+	uint32_t
+		cie; /* its offset; not 0: behind a .debug_frame, for the functions that switch stacks */
 	size_t changes;
 	bool bad; /* too much */
 };
@@ -350,9 +352,36 @@ static void put_advance(struct frames *f, uint64_t bytes)
 	}
 }
 
+/* Where a function is on the thread's own stack: offsets. */
+struct away {
+	uint64_t from, to;
+};
+static const struct away never = {UINT64_MAX, UINT64_MAX};
+
+/* An advance from @here by @bytes; the return address is undefined in @away. */
+static void put_row(struct frames *f, uint64_t here, uint64_t bytes, const struct away *away)
+{
+	uint64_t end = here + bytes;
+
+	if (away->from >= here && away->from < end) {
+		put_advance(f, away->from - here);
+		put_bytes(f, CFA_UNDEFINED, 1);
+		put_bytes(f, REG_RA, 1);
+		here = away->from;
+	}
+	if (away->to >= here && away->to < end) {
+		put_advance(f, away->to - here);
+		put_bytes(f, CFA_OFFSET_EXTENDED, 1);
+		put_bytes(f, REG_RA, 1);
+		put_bytes(f, 2, 1);
+		here = away->to;
+	}
+	put_advance(f, end - here);
+}
+
 /* The changes of a function of @bytes bytes, padding included.  Returns its bytes without it, 0: there are none. */
 static uint64_t put_changes(struct frames *f, const struct gopclntab *t, uint64_t entry,
-			    uint64_t bytes)
+			    uint64_t bytes, const struct away *away)
 {
 	uint32_t size = UINT32_MAX, delta, n;
 	uint64_t at, here = 0;
@@ -369,7 +398,7 @@ static uint64_t put_changes(struct frames *f, const struct gopclntab *t, uint64_
 			return 0;
 		n = (uint32_t)min_u64((uint64_t)n * t->data[6], bytes - here);
 		put_offset(f, size);
-		put_advance(f, n);
+		put_row(f, here, n, away);
 		here += n;
 	}
 	return here;
@@ -394,9 +423,9 @@ static const struct {
 	{"runtime.asmcgocall", CODE("\x66\x38"), CODE("\x48\x89\xf4")},
 };
 
-/* Where a function of @bytes bytes is on the thread's own stack: offsets; false: it is none of these. */
+/* false: the function of @bytes bytes is none of these. */
 static bool find_switch(const struct frames *f, const struct gopclntab *t, uint64_t pc,
-			uint64_t entry, uint64_t bytes, uint64_t *ret_there, uint64_t *ret_back)
+			uint64_t entry, uint64_t bytes, struct away *ret_away)
 {
 	uint8_t code[SWITCH_MAX];
 	const uint8_t *there, *back;
@@ -416,42 +445,25 @@ static bool find_switch(const struct frames *f, const struct gopclntab *t, uint6
 	back = switches[i].back ? memmem(there, bytes - (size_t)(there - code), switches[i].back,
 					 switches[i].back_len)
 				: NULL;
-	*ret_there = (uint64_t)(there - code);
-	*ret_back = back ? (uint64_t)(back - code) + switches[i].back_len : bytes;
+	ret_away->from = (uint64_t)(there - code);
+	ret_away->to = back ? (uint64_t)(back - code) + switches[i].back_len : bytes;
 	return true;
-}
-
-/* These functions have frames of 0 bytes. */
-static void put_switch(struct frames *f, uint64_t there, uint64_t back, uint64_t bytes)
-{
-	put_offset(f, 0);
-	put_advance(f, there);
-	put_bytes(f, CFA_UNDEFINED, 1);
-	put_bytes(f, REG_RA, 1);
-	put_advance(f, back - there);
-	if (back >= bytes)
-		return;
-	put_bytes(f, CFA_OFFSET_EXTENDED, 1);
-	put_bytes(f, REG_RA, 1);
-	put_bytes(f, 2, 1);
-	put_advance(f, bytes - back);
 }
 
 static void put_function(struct frames *f, const struct gopclntab *t, uint64_t pc, uint64_t entry,
 			 uint64_t bytes)
 {
+	struct away away = never;
 	size_t start = f->b.len;
-	uint64_t there, back;
 	uint32_t len;
 
+	if (!find_switch(f, t, pc, entry, bytes, &away) && f->cie)
+		return;
 	put_bytes(f, 0, 4); /* length */
-	put_bytes(f, 0, 4); /* the CIE */
+	put_bytes(f, f->cie, 4);
 	put_bytes(f, t->text + pc, WORD);
 	put_bytes(f, 0, WORD); /* bytes */
-	if (find_switch(f, t, pc, entry, bytes, &there, &back))
-		put_switch(f, there, back, bytes);
-	else
-		bytes = put_changes(f, t, entry, bytes);
+	bytes = put_changes(f, t, entry, bytes, &away);
 	while ((f->b.len - start) % WORD && !f->bad)
 		put_bytes(f, 0, 1); /* DW_CFA_nop */
 	if (!bytes || f->bad) {
@@ -483,20 +495,24 @@ static int make_frames(void *arg, const struct gopclntab *t)
 	return !f->bad && f->b.len > sizeof(go_cie);
 }
 
-int uw_gopclntab_frames(const struct uw_elf *elf, struct uw_section *ret_frame)
+int uw_gopclntab_frames(const struct uw_elf *elf, struct uw_section *frame)
 {
-	_cleanup_(frames_deinit) struct frames f = {.elf = elf};
+	_cleanup_(frames_deinit) struct frames f = {.elf = elf, .cie = (uint32_t)frame->size};
+	uint8_t *more;
 	int r;
 
-	if (elf->arch != UW_ARCH_X86_64)
+	if (elf->arch != UW_ARCH_X86_64 || frame->size > FRAMES_MAX)
 		return 0;
 	r = find_table(elf, make_frames, &f);
-	if (r > 0) {
-		ret_frame->size = f.b.len;
-		ret_frame->vaddr = 0;
-		ret_frame->data = take(f.b.data);
-	}
-	return r;
+	if (r <= 0)
+		return r;
+	more = realloc(frame->data, frame->size + f.b.len);
+	if (!more)
+		return fail(-ENOMEM);
+	memcpy(more + frame->size, f.b.data, f.b.len);
+	frame->data = more;
+	frame->size += f.b.len;
+	return 1;
 }
 
 /* ---- inlined calls and lines ---- */

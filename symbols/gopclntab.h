@@ -11,9 +11,10 @@ enum { GOPCLNTAB_MAX = 128 << 20 };
  * -ENOMEM. */
 int uw_gopclntab_add(struct uw_symbols_builder *b, const struct uw_elf *elf);
 
-/* The sizes of frames (pcsp) as the .debug_frame that Go's linker makes of them.  0: no x86-64 Go program of version 1.18 or later, or
- * a damaged table: *ret_frame stays as it is; 1: made; -ENOMEM. */
-int uw_gopclntab_frames(const struct uw_elf *elf, struct uw_section *ret_frame);
+/* The sizes of frames (pcsp) as the .debug_frame that Go's linker makes of them, for all functions where @frame is empty.  Behind a
+ * .debug_frame that is there: for the functions of the runtime that go to the thread's own stack, which that does not state.  0: no
+ * x86-64 Go program of version 1.18 or later, or a damaged table: @frame stays as it is; 1: made; -ENOMEM. */
+int uw_gopclntab_frames(const struct uw_elf *elf, struct uw_section *frame);
 
 /* Inlined calls and lines. */
 struct uw_golines;

@@ -338,7 +338,7 @@ static int load_sections(const struct uw_elf *elf, struct uw_image *image)
 	r = load_eh_frame(elf, image);
 	if (r >= 0)
 		r = load_debug_frame(elf, image);
-	if (r >= 0 && !image->debug_frame.data)
+	if (r >= 0)
 		r = uw_gopclntab_frames(elf, &image->debug_frame);
 	return r < 0 ? trace(r) : 0;
 }

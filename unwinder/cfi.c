@@ -256,13 +256,16 @@ enum cfi_result cfi_fde_read(const struct uw_image *image, bool debug_frame, uin
 
 /* ---- the index ----
  *
- * An entry has 24 bytes and an FDE at least 16, so the size of the section bounds that of the index. */
+ * An entry has 24 bytes and an FDE at least 16, so the size of the section bounds that of the index.  Of two FDEs with one begin the
+ * later counts (symbols/gopclntab.h). */
 
 static int entry_compare(const void *a, const void *b)
 {
 	const struct cfi_index_entry *x = a, *y = b;
 
-	return x->begin < y->begin ? -1 : x->begin > y->begin;
+	if (x->begin != y->begin)
+		return x->begin < y->begin ? -1 : 1;
+	return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
 static int index_add(struct cfi_index *index, size_t *room, const struct cfi_fde *fde,

@@ -375,8 +375,8 @@ static void test_frames(void **state)
 }
 
 /* Of the second function: @code at offset 32, @back at 48. */
-static void frames_of_switch(const char *name, const char *code, const char *back,
-			     struct uw_section *frame)
+static int add_frames_of_switch(const char *name, const char *code, const char *back,
+				struct uw_section *frame)
 {
 	enum { PHDR_AT = 520, TEXT_OFFSET = 2048 };
 	_cleanup_(uw_elf_close) struct uw_elf elf = {.fd = -1};
@@ -403,17 +403,27 @@ static void frames_of_switch(const char *name, const char *code, const char *bac
 	memcpy(image + TEXT_OFFSET + 0x40 + 32, code, strlen(code));
 	memcpy(image + TEXT_OFFSET + 0x40 + 48, back, strlen(back));
 	assert_int_equal(uw_elf_open_bytes(&elf, image, TEXT_OFFSET + 0xc0), 0);
-	assert_int_equal(uw_gopclntab_frames(&elf, frame), 1);
+	return uw_gopclntab_frames(&elf, frame);
 }
+
+static void frames_of_switch(const char *name, const char *code, const char *back,
+			     struct uw_section *frame)
+{
+	assert_int_equal(add_frames_of_switch(name, code, back, frame), 1);
+}
+
+enum { PROGRAM_AT = 20 + 40 + 24 }; /* the CIE, one's FDE, the head of two's */
+static const uint8_t there[] = {0x13, 0x7e, 0x41, 0x13, 0xfe, 0x77, 0x5f, 7, 16, 2, 0x60};
+static const char mcall[] = "\x50\x4c\x8b\x22\x41\xff\xd4";
 
 /* Functions that go to the thread's own stack: no return address from there on. */
 static void test_switches(void **state)
 {
-	enum { PROGRAM_AT = 20 + 40 + 24 }; /* the CIE, one's FDE, the head of two's */
-	static const uint8_t there_and_back[] = {0x13, 0x7e, 0x60, 7, 16, 0x54, 5, 16, 2, 2, 0x4c};
-	static const uint8_t there[] = {0x13, 0x7e, 0x60, 7, 16, 2, 0x60};
-	static const uint8_t cgo[] = {0x13, 0x7e, 0x60, 7, 16, 0x53, 5, 16, 2, 2, 0x4d};
-	static const char mcall[] = "\x50\x4c\x8b\x22\x41\xff\xd4";
+	static const uint8_t there_and_back[] = {0x13, 0x7e, 0x41, 0x13, 0xfe, 0x77, 0x5f, 7,
+						 16,   0x54, 5,	   16,	 2,    2,    0x4c};
+	static const uint8_t cgo[] = {0x13, 0x7e, 0x41, 0x13, 0xfe, 0x77, 0x5f, 7,
+				      16,   0x53, 5,	16,   2,    2,	  0x4d};
+	static const uint8_t neither[] = {0x13, 0x7e, 0x41, 0x13, 0xfe, 0x77, 2, 0x7f};
 	struct uw_section frame = {0};
 
 	(void)state;
@@ -430,10 +440,33 @@ static void test_switches(void **state)
 	uw_section_deinit(&frame);
 	/* Other code of that name, and that code with another name. */
 	frames_of_switch("runtime.mcall", "\x50", "", &frame);
-	assert_int_not_equal(frame.data[PROGRAM_AT + 2], 0x60);
+	assert_memory_equal(frame.data + PROGRAM_AT, neither, sizeof(neither));
 	uw_section_deinit(&frame);
 	frames_of_switch("runtime.mcal", mcall, "", &frame);
-	assert_int_not_equal(frame.data[PROGRAM_AT + 2], 0x60);
+	assert_memory_equal(frame.data + PROGRAM_AT, neither, sizeof(neither));
+	uw_section_deinit(&frame);
+}
+
+/* Behind the linker's .debug_frame, which stays: a CIE, and these functions alone. */
+static void test_switches_behind(void **state)
+{
+	struct uw_section frame = {0}, own = {0};
+	uint32_t cie;
+
+	(void)state;
+	frames_of_switch("runtime.mcal", mcall, "", &own);
+	frames_of_switch("runtime.mcal", mcall, "", &frame);
+	assert_int_equal(add_frames_of_switch("runtime.mcal", mcall, "", &frame), 0);
+	assert_int_equal(frame.size, own.size);
+	frames_of_switch("runtime.mcall", mcall, "", &frame);
+	assert_true(frame.size > own.size + 20 + 24);
+	assert_memory_equal(frame.data, own.data, own.size);
+	assert_memory_equal(frame.data + own.size, own.data, 20);
+	memcpy(&cie, frame.data + own.size + 20 + 4, sizeof(cie));
+	assert_int_equal(cie, own.size);
+	assert_int_equal(frame.data[own.size + 20 + 8], 0x40); /* two's begin */
+	assert_memory_equal(frame.data + own.size + 20 + 24, there, sizeof(there));
+	uw_section_deinit(&own);
 	uw_section_deinit(&frame);
 }
 
@@ -495,10 +528,10 @@ static void test_damage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_versions),       cmocka_unit_test(test_movable),
-		cmocka_unit_test(test_in_data),	       cmocka_unit_test(test_damage),
-		cmocka_unit_test(test_frames),	       cmocka_unit_test(test_switches),
-		cmocka_unit_test(test_hostile_frames),
+		cmocka_unit_test(test_versions),	cmocka_unit_test(test_movable),
+		cmocka_unit_test(test_in_data),		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_frames),		cmocka_unit_test(test_switches),
+		cmocka_unit_test(test_switches_behind), cmocka_unit_test(test_hostile_frames),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
