@@ -60,8 +60,9 @@ struct process_share {
 	uint32_t count, before; /* samples in it, and in the window before it */
 	uint32_t credit;	/* fixed point: at one a sample is kept */
 	bool listed;
-	uint64_t weight; /* of samples left out, for the next one */
-	uint64_t time;	 /* of the latest one; so are: */
+	struct process *next; /* ... before this one in the list */
+	uint64_t weight;      /* of samples left out, for the next one */
+	uint64_t time;	      /* of the latest one; so are: */
 	uint32_t tid, cpu;
 	uint32_t sent; /* samples in the stages behind the reader */
 };

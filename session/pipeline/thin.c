@@ -1,7 +1,7 @@
 /* thin.c - see thin.h. */
 #include "session/pipeline/thin.h"
 
-#include <stdlib.h>
+#include <stdatomic.h>
 
 #include "proc/process.h"
 
@@ -38,16 +38,16 @@ static void settle(struct thin *t, struct process *process)
 
 void thin_settle(struct thin *t)
 {
-	for (size_t i = 0; i < t->n_seen; i++)
-		settle(t, t->seen[i]);
+	for (struct process *p = t->seen; p; p = p->share.next)
+		settle(t, p);
 }
 
 void thin_deinit(struct thin *t)
 {
-	while (t->n_seen)
-		forget(t->seen[--t->n_seen]);
-	free(t->seen);
-	t->seen = NULL;
+	for (struct process *p; (p = t->seen);) {
+		t->seen = p->share.next;
+		forget(p);
+	}
 }
 
 /* xorshift: where the first kept sample of a process lies must not depend on the process. */
@@ -68,8 +68,8 @@ size_t thin_n_active(const struct thin *t)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < t->n_seen; i++)
-		n += is_active(t, t->seen[i]);
+	for (const struct process *p = t->seen; p; p = p->share.next)
+		n += is_active(t, p);
 	return n;
 }
 
@@ -82,8 +82,8 @@ static uint64_t cap_for(const struct thin *t, uint64_t allowed)
 		uint64_t left = allowed, next;
 		size_t above = 0, n = 0;
 
-		for (size_t k = 0; k < t->n_seen; k++) {
-			const struct process_share *share = &t->seen[k]->share;
+		for (const struct process *p = t->seen; p; p = p->share.next) {
+			const struct process_share *share = &p->share;
 
 			if (share->window != t->window)
 				continue;
@@ -103,28 +103,35 @@ static uint64_t cap_for(const struct thin *t, uint64_t allowed)
 	return max_u64(cap, 1);
 }
 
-/* Has weight that a later sample may take, or that of a sample in the stages behind is shown with. */
-static bool waits(const struct thin *t, const struct process_share *share)
+/* It has no more samples: it has ended, or is not in the table of processes any more. */
+static bool is_gone(const struct process *process)
 {
-	return share->weight && (share->window + THIN_QUIET >= t->window || share->sent);
+	return process->exited || atomic_load(&process->refs) == 1;
 }
 
-/* Processes without a sample in the window that ends, or (@all) all, but for those that wait. */
+/* May a later sample take its weight, or one in the stages behind have a stack that is shown with it? */
+static bool waits(const struct thin *t, const struct process *process)
+{
+	const struct process_share *share = &process->share;
+
+	return share->sent || (!is_gone(process) && share->window + THIN_QUIET >= t->window);
+}
+
+/* Processes without a sample in the window that ends, or (@all) all, but for those with weight that waits. */
 static void drop(struct thin *t, bool all)
 {
-	size_t n = 0;
+	for (struct process **at = &t->seen, *process; (process = *at);) {
+		const struct process_share *share = &process->share;
 
-	for (size_t i = 0; i < t->n_seen; i++) {
-		const struct process_share *share = &t->seen[i]->share;
-
-		if ((!all && share->window == t->window) || waits(t, share)) {
-			t->seen[n++] = t->seen[i];
+		if (!waits(t, process))
+			settle(t, process);
+		if ((!all && share->window == t->window) || share->weight) {
+			at = &process->share.next;
 			continue;
 		}
-		settle(t, t->seen[i]);
-		forget(t->seen[i]);
+		*at = share->next;
+		forget(process);
 	}
-	t->n_seen = n;
 }
 
 /* Down by a quarter while a ring fills up, and slowly up again. */
@@ -139,22 +146,15 @@ static void press(struct thin *t, bool pressed)
 		t->pressed = 0;
 }
 
-static bool make_list(struct thin *t)
-{
-	if (!t->seen)
-		t->seen = calloc(THIN_SEEN, sizeof(*t->seen));
-	return t->seen;
-}
-
 void thin_next(struct thin *t, uint64_t allowed, bool pressed)
 {
 	press(t, pressed);
 	if (t->pressed)
 		allowed = min_u64(allowed, t->pressed);
-	if ((allowed == UINT64_MAX && !t->crowded) || !make_list(t)) {
+	if (allowed == UINT64_MAX && !t->crowded) {
 		drop(t, true);
 		t->cap = UINT64_MAX;
-		t->on = t->n_seen; /* the next samples of these take their weights */
+		t->on = t->seen; /* the next samples of these take their weights */
 	} else {
 		if (t->on) {
 			drop(t, false);
@@ -170,15 +170,13 @@ void thin_next(struct thin *t, uint64_t allowed, bool pressed)
 	t->several = t->crowded = false;
 }
 
-/* false: no room to remember it. */
-static bool enter(struct thin *t, struct process *process)
+static void enter(struct thin *t, struct process *process)
 {
 	struct process_share *share = &process->share;
 
 	if (!share->listed) {
-		if (t->n_seen == THIN_SEEN)
-			return false;
-		t->seen[t->n_seen++] = process_ref(process);
+		share->next = t->seen;
+		t->seen = process_ref(process);
 		share->listed = true;
 		share->credit = random_credit(t);
 	}
@@ -187,18 +185,14 @@ static bool enter(struct thin *t, struct process *process)
 		share->count = 0;
 		share->window = t->window;
 	}
-	return true;
 }
 
-/* The weights are kept by process from now on, and in the next window.  false: no memory for it. */
-static bool begin(struct thin *t)
+/* The weights are kept by process from now on, and in the next window. */
+static void begin(struct thin *t)
 {
-	if (!make_list(t))
-		return false;
 	if (!t->on)
 		t->cap = UINT64_MAX;
 	t->on = t->crowded = true;
-	return true;
 }
 
 static void grant(struct thin *t, uint64_t *held, uint64_t *weight)
@@ -219,7 +213,10 @@ static bool is_crowded(struct thin *t, const struct process *process, uint64_t r
 {
 	t->several |= t->last && t->last != process->serial;
 	t->last = process->serial;
-	return process->share.sent > room && (t->several || t->several_before) && begin(t);
+	if (process->share.sent <= room || !(t->several || t->several_before))
+		return false;
+	begin(t);
+	return true;
 }
 
 void thin_sent(struct process *process)
@@ -244,14 +241,7 @@ bool thin_keeps(struct thin *t, struct process *process, uint64_t room, uint64_t
 		grant(t, &none, weight);
 		return true;
 	}
-	if (!enter(t, process)) {
-		if (!crowded && random_credit(t) <= t->cap) {
-			grant(t, &none, weight);
-			return true;
-		}
-		t->settle(t->arg, process, *weight);
-		return false;
-	}
+	enter(t, process);
 	share->count++;
 	if (crowded) {
 		share->weight += *weight;
@@ -275,10 +265,9 @@ void thin_passed(struct thin *t, uint64_t weight)
 
 void thin_return(struct thin *t, struct process *process, uint64_t weight)
 {
-	if (begin(t) && enter(t, process))
-		process->share.weight += weight;
-	else if (weight)
-		t->settle(t->arg, process, weight);
+	begin(t);
+	enter(t, process);
+	process->share.weight += weight;
 }
 
 void thin_owe(struct thin *t, int64_t weight)

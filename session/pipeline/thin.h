@@ -12,14 +12,15 @@
  *
  * The weight of a sample that is left out goes to the next sample of its process that is kept.  So does the weight of a sample that
  * was kept and got no stack in the stages behind: it may stand for many.  Where no sample comes for THIN_QUIET windows, or the
- * session ends, the weight is settled: the owner writes it as a sample of that process.  It never goes to another process. */
+ * process or the session ends, the weight is settled: the owner writes it as a sample of that process.  It never goes to another
+ * process: each one has at most one written for all of its samples that were left out in between, however many processes there are. */
 #pragma once
 
 #include "base/util.h"
 
 struct process;
 
-enum { THIN_SEEN = 4096, THIN_WINDOW_MS = 100, THIN_QUIET = 10 };
+enum { THIN_WINDOW_MS = 100, THIN_QUIET = 10 };
 
 struct thin {
 	bool on;
@@ -36,8 +37,8 @@ struct thin {
 		crowded; /* in this window: samples of several processes; one was left out for lack of room */
 	bool several_before; /* in the window before */
 	uint64_t random;
-	struct process **seen; /* references; with samples in this window or the one before it */
-	size_t n_seen;
+	/* References, linked by process_share.next: with samples in this window or the one before it, or with weight. */
+	struct process *seen;
 	/* Writes @weight, ns or counts, which no sample of @process has. */
 	void (*settle)(void *arg, struct process *process, uint64_t weight);
 	void *arg;
@@ -48,7 +49,7 @@ void thin_init(struct thin *thin,
 /* What is not settled is lost. */
 void thin_deinit(struct thin *thin);
 /* Begins the next window, in which @allowed samples are to be kept; UINT64_MAX: all.  @pressed: a ring is about to lose
- * samples, so fewer are kept if several processes share it.  Without memory for it nothing is left out. */
+ * samples, so fewer are kept if several processes share it. */
 void thin_next(struct thin *thin, uint64_t allowed, bool pressed);
 /* Is this sample of @process kept?  Then *weight, its own, becomes what it stands for; else its weight is kept for a later one.
  * @room: how many more samples the stages behind the reader can take now. */

@@ -16,11 +16,15 @@ struct fixture {
 	struct thin thin;
 	struct process processes[1 + OTHERS]; /* the first one: 10 kHz; the others: 99 Hz or so */
 	uint64_t given[1 + OTHERS], kept[1 + OTHERS], weight[1 + OTHERS], settled[1 + OTHERS];
+	uint64_t n_settled;
 };
 
 static void settle(void *arg, struct process *process, uint64_t weight)
 {
-	((struct fixture *)arg)->settled[process->serial - 1] += weight;
+	struct fixture *f = arg;
+
+	f->settled[process->serial - 1] += weight;
+	f->n_settled++;
 }
 
 static void fixture_init(struct fixture *f)
@@ -326,34 +330,67 @@ static void test_sent(void **state)
 	fixture_deinit(&f);
 }
 
-/* More processes than are remembered. */
-static void test_too_many(void **state)
+/* However many processes share the samples, one has one written for all of its own that were left out. */
+static void test_many(void **state)
 {
-	struct process *more = calloc(THIN_SEEN, sizeof(*more));
+	enum { MANY = 10000, EACH = 10 };
+	struct process *more = calloc(MANY, sizeof(*more));
+	uint64_t kept = 0, given = 0;
 	struct fixture f;
 
 	(void)state;
 	assert_non_null(more);
 	fixture_init(&f);
-	thin_next(&f.thin, 1, false);
-	for (size_t i = 0; i < THIN_SEEN; i++) {
-		uint64_t weight = 1;
+	for (size_t n = 0; n < (size_t)EACH * MANY; n++) {
+		struct process *process = &more[n % MANY];
+		uint64_t weight = 7;
 
-		more[i] = (struct process){.refs = 1, .serial = 100 + i};
-		(void)thin_keeps(&f.thin, &more[i], PLENTY, &weight);
+		if (n < MANY)
+			*process = (struct process){.refs = 2, .serial = n % OTHERS + 1};
+		if (n % (MANY * EACH / 2) == 0)
+			thin_next(&f.thin, 1, false);
+		given += weight;
+		if (thin_keeps(&f.thin, process, PLENTY, &weight))
+			kept += weight;
 	}
-	thin_next(&f.thin, 1, false);
-	for (size_t i = 0; i < THIN_SEEN; i++) {
-		uint64_t weight = 0;
-
-		(void)thin_keeps(&f.thin, &more[i], PLENTY, &weight);
-	}
-	for (int n = 0; n < 100; n++)
-		give(&f, 1, 7);
-	assert_true(f.settled[1]);
-	assert_own(&f);
+	assert_int_equal(f.n_settled, 0);
+	for (int i = 0; i < THIN_QUIET + 2; i++)
+		thin_next(&f.thin, 1, false);
+	assert_in_range(f.n_settled, 1, MANY);
+	assert_int_equal(kept + sum(f.settled), given);
 	fixture_deinit(&f);
+	for (size_t i = 0; i < MANY; i++)
+		assert_int_equal(more[i].refs, 2);
 	free(more);
+}
+
+/* No sample can come of a process that has ended, or that only this list has: its weight does not wait, but for one behind. */
+static void test_gone(void **state)
+{
+	struct process *evicted = calloc(1, sizeof(*evicted));
+	struct fixture f;
+
+	(void)state;
+	assert_non_null(evicted);
+	fixture_init(&f);
+	f.processes[1].exited = f.processes[2].exited = true;
+	*evicted = (struct process){.refs = 1, .serial = 5, .given_maps = -1, .given_mem = -1};
+	thin_sent(&f.processes[2]);
+	for (size_t i = 1; i <= 3; i++)
+		thin_return(&f.thin, &f.processes[i], 1000);
+	thin_return(&f.thin, evicted, 1000);
+	(void)process_unref(evicted);
+	thin_next(&f.thin, UINT64_MAX, false);
+	assert_int_equal(f.settled[1], 1000);
+	assert_int_equal(f.settled[4], 1000);
+	assert_int_equal(f.n_settled, 2);
+	thin_back(&f.processes[2]);
+	thin_next(&f.thin, UINT64_MAX, false);
+	assert_int_equal(f.settled[2], 1000);
+	assert_int_equal(f.n_settled, 3);
+	thin_settle(&f.thin);
+	assert_int_equal(f.settled[3], 1000);
+	fixture_deinit(&f);
 }
 
 /* The queue was full: the same sample comes again, and stands for the same weight. */
@@ -481,7 +518,8 @@ int main(void)
 		cmocka_unit_test(test_return),
 		cmocka_unit_test(test_off),
 		cmocka_unit_test(test_sent),
-		cmocka_unit_test(test_too_many),
+		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_gone),
 	};
 
 	return cmocka_run_group_tests_name("thin", tests, NULL, NULL);
