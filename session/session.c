@@ -314,6 +314,7 @@ static void finish(struct session *s)
 	int r = writer_symbols_flush(s->writer), flushed;
 
 	r = r < 0 ? r : EACH_PART(finish, s);
+	thin_settle(reader_weights(s->reader)); /* samples that were late have been answered */
 	give_up_in_flight(s);
 	if (emit_lines_left(s->emit))
 		session_note(s,
@@ -362,7 +363,6 @@ static void advance(struct session *s)
 		if (r >= 0 && (s->drained || now > s->deadline)) {
 			s->state = SESSION_NAMING;
 			s->deadline = now + SESSION_NAMING_MS * NSEC_PER_MSEC;
-			thin_settle(reader_weights(s->reader));
 			r = EACH_PART(stop, s);
 			emit_ask_names(s->emit);
 			r = r < 0 ? r : write_other_losses(s);
@@ -670,12 +670,12 @@ static int skipped(void *arg, const struct sample_info *info, enum skip_reason w
 	return emit_skipped(s->emit, info, why);
 }
 
-/* A sink that fails here fails again at the next sample. */
-static void owed(void *arg, const struct sample_info *info)
+/* A sink that fails here fails again at the next sample, or at the end. */
+static int owed(void *arg, const struct sample_info *info)
 {
 	struct session *s = arg;
 
-	(void)emit_owed(s->emit, info);
+	return emit_owed(s->emit, info);
 }
 
 static void ksymbol_seen(void *arg, uint64_t start, uint32_t len, const char *name, bool gone)

@@ -9,6 +9,8 @@
 #include "proc/process.h"
 #include "session/pipeline/entry.h"
 
+enum { LATE_MS = 100 }; /* by more: the clock was set back */
+
 int cpu_counts_grow(struct cpu_counts *counts, size_t n)
 {
 	struct cpu_count *more = reallocarray(counts->cpus, n, sizeof(*more));
@@ -35,17 +37,20 @@ uint64_t cpu_count_throttle(struct cpu_count *cpu, bool on, uint64_t time)
 	return !on && since && time > since ? time - since : 0;
 }
 
-void cpu_count_add(struct cpu_count *cpu, uint64_t weight, uint64_t time)
+uint64_t cpu_count_add(struct cpu_count *cpu, uint64_t weight, uint64_t time)
 {
+	if (time <= cpu->time && cpu->time - time < LATE_MS * NSEC_PER_MSEC)
+		time = cpu->time + 1;
 	cpu->count += weight;
 	cpu->time = time;
+	return time;
 }
 
 void cpu_count_owed(struct cpu_count *cpu, struct process *process, uint64_t weight,
 		    struct sample_info *ret_info)
 {
 	/* All samples of the CPU may have been left out so far. */
-	cpu_count_add(cpu, weight, max_u64(cpu->time + 1, process->share.time));
+	(void)cpu_count_add(cpu, weight, max_u64(cpu->time + 1, process->share.time));
 	*ret_info = (struct sample_info){
 		.process = process,
 		.time = cpu->time,

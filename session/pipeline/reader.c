@@ -581,14 +581,19 @@ static bool has_user_part(const struct reader *rd, const struct entry *e)
 	return entry_has_user_copy(e);
 }
 
+/* Adds its weight to the count of its CPU. */
 static void fill_entry(const struct reader *rd, struct entry *e, const struct record_item *item,
 		       const struct record_sample *s, struct process *process)
 {
+	struct cpu_count *cpu = &rd->counts.cpus[item->ring];
+	uint64_t time = cpu_count_add(cpu, s->period, s->time);
+
 	entry_of_sample(s, rd->options.arch, e);
+	e->info.time = item->from ? time : s->time; /* what is in a file stays */
 	e->ring = item->ring;
 	e->position = item->position;
 	e->info.process = process;
-	e->info.count = rd->counts.cpus[item->ring].count;
+	e->info.count = cpu->count;
 	e->info.cpu = item->cpu;
 	e->info.n_followers = (uint8_t)(s->n_counts > 1 ? s->n_counts - 1 : 0);
 	for (uint32_t i = 1; i < s->n_counts && i < SAMPLE_MAX_COUNTS; i++)
@@ -646,7 +651,6 @@ static int skip_sample(struct reader *rd, const struct record_item *item,
 	account->received++;
 	account->skipped[why]++;
 	if (rd->c.skipped) {
-		cpu_count_add(&rd->counts.cpus[item->ring], s->period, s->time);
 		fill_entry(rd, &e, item, s, process);
 		r = rd->c.skipped(rd->c.arg, &e.info, why);
 	}
@@ -666,7 +670,6 @@ static int send_sample(struct reader *rd, struct entry *e, const struct record_i
 
 	rd->c.account->received++;
 	rd->c.account->queued++;
-	cpu_count_add(&rd->counts.cpus[item->ring], s->period, s->time);
 	thin_sent(process);
 	fill_entry(rd, e, item, s, process_ref(process));
 	e->info.wait = wait;
@@ -859,17 +862,13 @@ void reader_thin(struct reader *rd, uint64_t allowed)
 	thin_next(&rd->thin, allowed, rings_fill_up(rd->c.source));
 }
 
-/* thin.settle.  With waits the time is in the records of switches. */
+/* thin.settle. */
 static void write_owed(void *arg, struct process *process, uint64_t weight)
 {
 	struct reader *rd = arg;
-	struct sample_info info;
+	size_t ring = ring_of_cpu(rd->c.source, process->share.cpu);
 
-	if (rd->scope.c.waits || scope_of(&rd->scope, process) != PROCESS_WANTED)
-		return;
-	cpu_count_owed(&rd->counts.cpus[ring_of_cpu(rd->c.source, process->share.cpu)], process,
-		       weight, &info);
-	rd->c.owed(rd->c.arg, &info);
+	scope_write_owed(&rd->scope, &rd->counts.cpus[ring], process, weight);
 }
 
 struct thin *reader_weights(struct reader *rd)

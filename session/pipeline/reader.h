@@ -63,8 +63,8 @@ struct reader_context {
 	void *allowed_arg;
 	struct waits *waits; /* waiting time (waits.h); NULL: none */
 	bool running;	     /* ... and running time: the weight of samples of running threads */
-	/* weight that no sample of the process has (thin.h) */
-	void (*owed)(void *arg, const struct sample_info *info);
+	/* weight that no sample of the process has (thin.h); < 0: it was not written */
+	int (*owed)(void *arg, const struct sample_info *info);
 	/* a thread has ended; NULL: not wanted */
 	void (*exited)(void *arg, uint32_t pid, uint32_t tid, uint64_t time);
 	/* each record unchanged, in time order, and NULL at the end of a round; NULL: not wanted */

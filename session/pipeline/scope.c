@@ -36,6 +36,7 @@
 
 #include "base/error.h"
 #include "proc/procmem.h"
+#include "session/pipeline/cpu-counts.h"
 #include "session/pipeline/scope.h"
 
 enum {
@@ -531,4 +532,27 @@ enum skip_reason scope_skips_sample(struct scope *sc, struct process *process,
 	if (why)
 		return why;
 	return too_much_enqueued(sc, s) ? SKIP_ENQUEUED : SKIP_NONE;
+}
+
+void scope_write_owed(struct scope *sc, struct cpu_count *cpu, struct process *process,
+		      uint64_t weight)
+{
+	enum skip_reason why = scope_skips_process(sc, process);
+	struct sample_info info;
+	int r;
+
+	if (sc->c.waits) /* the time is in the records of switches */
+		return;
+	if (!why && scope_of(sc, process) == PROCESS_UNDECIDED)
+		why = SKIP_MAPS_TIMEOUT;
+	if (why) {
+		sc->c.account->received++;
+		sc->c.account->skipped[why]++;
+	}
+	if (why && !sc->c.skipped)
+		return;
+	cpu_count_owed(cpu, process, weight, &info);
+	r = why ? sc->c.skipped(sc->c.arg, &info, why) : sc->c.owed(sc->c.arg, &info);
+	if (r < 0) /* else the next sample of the CPU had it */
+		cpu->count -= weight;
 }

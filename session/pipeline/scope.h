@@ -9,6 +9,8 @@
 #include "perf/record.h"
 #include "session/pipeline/reader.h"
 
+struct cpu_count;
+
 struct scope {
 	struct reader_options options;
 	struct reader_context c;
@@ -36,6 +38,10 @@ enum skip_reason scope_skips_process(struct scope *scope, struct process *proces
 /* Why this sample is skipped; SKIP_NONE: it is not. */
 enum skip_reason scope_skips_sample(struct scope *scope, struct process *process,
 				    const struct record_sample *s);
+/* Writes @weight of @process, which no sample has, as a sample of @cpu (thin.h).  Where the process is not shown, or that is not
+ * known, it is counted, and written if it is at all, like a sample of it that is skipped. */
+void scope_write_owed(struct scope *scope, struct cpu_count *cpu, struct process *process,
+		      uint64_t weight);
 /* After an answer of the loader: a process that may not be read is asked for its consent.  true:
  * its mappings follow from that, or scope_tick() gives up. */
 bool scope_ask_consent(struct scope *scope, struct process *process, const struct load_answer *a);

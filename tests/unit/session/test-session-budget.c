@@ -38,13 +38,18 @@ static bool is_noted(const struct fixture *f, const char *text)
 }
 
 /* The end needs the session's tick: what waits without a hurry is taken then. */
-static void stop(struct fixture *f)
+static void add_tick(struct fixture *f)
 {
 	struct loop_timer *tick = &f->session->tick;
 
 	assert_int_equal(loop_timer_add(f->loop, tick, NSEC_PER_MSEC,
 					SESSION_TICK_MS * NSEC_PER_MSEC, tick->expired),
 			 0);
+}
+
+static void stop(struct fixture *f)
+{
+	add_tick(f);
 	fixture_stop(f);
 }
 
@@ -217,8 +222,9 @@ static void test_skipped(void **state)
 	}
 }
 
-/* Samples were left out, and no later one comes before the stop: their weight is in a sample with the last stack of their process. */
-static void test_owed_at_stop(void **state)
+/* Samples were left out, and no later one comes before the stop: their weight is in a sample with the last stack of their process.
+ * @late: it comes back when the time for that is over. */
+static void check_owed_at_stop(bool late)
 {
 	const uint64_t owed = 5 * NSEC_PER_SEC;
 	const Pb__PerfSample *last = NULL, *before = NULL;
@@ -226,7 +232,6 @@ static void test_owed_at_stop(void **state)
 	struct fixture f;
 	uint64_t weight;
 
-	(void)state;
 	fixture_init(&f);
 	start(&f);
 	fixture_run_ms(&f, 100);
@@ -235,9 +240,18 @@ static void test_owed_at_stop(void **state)
 		assert_int_equal(loop_run_once(f.loop, 5), 0);
 	assert_int_equal(perf_source_disable(f.session->source), 0);
 	weight = f.session->account.weight;
+	if (late) {
+		session_stop(f.session);
+		f.session->state = SESSION_NAMING; /* as where samples are not answered in time */
+	}
 	thin_return(reader_weights(f.session->reader),
 		    process_find(f.session->processes, (uint32_t)f.child), owed);
-	stop(&f);
+	if (late) {
+		add_tick(&f);
+		fixture_await(&f, &f.n_done, 1);
+	} else {
+		stop(&f);
+	}
 	assert_true(f.session->account.weight >= weight + owed);
 	trace = fixture_decode(&f);
 	for (size_t i = 0; i < trace->n_packet; i++) {
@@ -250,6 +264,13 @@ static void test_owed_at_stop(void **state)
 	assert_int_equal(last->callstack_iid, before->callstack_iid);
 	assert_true(last->callstack_iid);
 	fixture_deinit(&f);
+}
+
+static void test_owed_at_stop(void **state)
+{
+	(void)state;
+	check_owed_at_stop(false);
+	check_owed_at_stop(true);
 }
 
 int main(void)

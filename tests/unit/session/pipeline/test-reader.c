@@ -3,6 +3,7 @@
  * reader.c is compiled into this file: the tests reach into its queue. */
 #include "session/pipeline/reader.c"
 #undef fail /* cmocka has one too */
+#include "perf/source-parts.h"
 #include "tests/unit/cmocka.h"
 
 enum { SLOTS = 4, REFS = 1000 };
@@ -185,6 +186,137 @@ static void test_time_of_owed(void **state)
 	cpu_count_owed(&cpu, &process, 7, &info);
 	assert_int_equal(info.time, 601);
 	assert_int_equal(info.count, 7 + 1 + 7);
+	process.share.time = 0; /* its samples were long ago */
+	cpu_count_owed(&cpu, &process, 7, &info);
+	assert_int_equal(info.time, 602);
+}
+
+/* The next sample of the CPU is behind it, or would have its weight: one that was late, or of a clock that stands still. */
+static void test_time_after_owed(void **state)
+{
+	const uint64_t second = NSEC_PER_SEC;
+	struct process process = {.share.time = second};
+	const struct perf_ring ring = {0};
+	struct record_item item = {.from = &ring};
+	struct record_sample s = {.period = 3};
+	struct cpu_count cpu = {0};
+	struct reader rd = {.counts = {&cpu, 1}, .options.arch = UW_ARCH_HOST};
+	const uint64_t times[][2] = {
+		{second, second + 1},	  {second, second + 2},	    {second - 1000, second + 3},
+		{second + 4, second + 4}, {2 * second, 2 * second}, {second / 2, second / 2},
+	};
+	struct sample_info info;
+	struct entry e;
+
+	(void)state;
+	cpu_count_owed(&cpu, &process, 7, &info);
+	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
+		s.time = times[i][0];
+		fill_entry(&rd, &e, &item, &s, &process);
+		assert_int_equal(e.info.time, times[i][1]);
+		assert_int_equal(e.info.count, 7 + 3 * (i + 1));
+	}
+	item.from = NULL; /* what is in a file stays */
+	fill_entry(&rd, &e, &item, &s, &process);
+	assert_int_equal(e.info.time, second / 2);
+}
+
+struct written {
+	int result, n_owed, n_skipped;
+	enum skip_reason why;
+	uint64_t count;
+};
+
+static int take_owed(void *arg, const struct sample_info *info)
+{
+	struct written *w = arg;
+
+	w->n_owed++;
+	w->count = info->count;
+	return w->result;
+}
+
+static int take_skipped(void *arg, const struct sample_info *info, enum skip_reason why)
+{
+	struct written *w = arg;
+
+	w->n_skipped++;
+	w->count = info->count;
+	w->why = why;
+	return w->result;
+}
+
+static bool is_wanted(void *arg, uint32_t pid, const char *cmdline, size_t len)
+{
+	(void)arg;
+	(void)pid;
+	(void)cmdline;
+	(void)len;
+	return true;
+}
+
+/* Weight that is not written is not in the count of the CPU: the next sample, of another process, would have it. */
+static void test_owed_fails(void **state)
+{
+	struct process process = {.share.weight = 7};
+	struct written w = {.result = -ENOSPC};
+	struct account account = {0};
+	struct perf_source source = {0};
+	struct cpu_count cpu = {.count = 100};
+	struct reader rd = {
+		.c.source = &source,
+		.counts = {&cpu, 1},
+		.scope.c = {.owed = take_owed, .arg = &w, .account = &account},
+	};
+
+	(void)state;
+	write_owed(&rd, &process, 7);
+	assert_int_equal(w.n_owed, 1);
+	assert_int_equal(w.count, 107);
+	assert_int_equal(cpu.count, 100);
+	w.result = 0;
+	write_owed(&rd, &process, 7);
+	assert_int_equal(cpu.count, 107);
+	assert_int_equal(account.received, 0); /* emit_owed() counts it */
+}
+
+/* Of a process that is not shown, or of which it is not known: counted like its samples, and in the trace where these are. */
+static void test_owed_of_others(void **state)
+{
+	struct process process = {.permit = PERMIT_UNKNOWN};
+	struct account account = {0};
+	struct perf_source source = {0};
+	struct cpu_count cpu = {.count = 100};
+	struct written w = {0};
+	struct reader rd = {
+		.c.source = &source,
+		.counts = {&cpu, 1},
+		.scope.c = {.owed = take_owed, .arg = &w, .account = &account, .wanted = is_wanted},
+		.scope.options.wanted_by_cmdline = true,
+	};
+
+	(void)state;
+	process.scope = PROCESS_UNDECIDED;
+	write_owed(&rd, &process, 7);
+	process.scope = PROCESS_LEFT_OUT;
+	write_owed(&rd, &process, 7);
+	assert_int_equal(account.skipped[SKIP_MAPS_TIMEOUT], 1);
+	assert_int_equal(account.skipped[SKIP_NOT_IN_SCOPE], 1);
+	assert_int_equal(account.received, 2);
+	assert_int_equal(cpu.count, 100);
+	rd.scope.c.skipped = take_skipped;
+	process.scope = PROCESS_WANTED;
+	rd.scope.c.allowed = not_allowed;
+	write_owed(&rd, &process, 7);
+	assert_int_equal(account.skipped[SKIP_NOT_ALLOWED], 1);
+	assert_int_equal(w.n_skipped, 1);
+	assert_int_equal(w.why, SKIP_NOT_ALLOWED);
+	assert_int_equal(w.count, 107);
+	assert_int_equal(w.n_owed, 0);
+	rd.scope.c.waits = (struct waits *)&process; /* its time is elsewhere */
+	write_owed(&rd, &process, 7);
+	assert_int_equal(account.received, 3);
+	assert_int_equal(cpu.count, 107);
 }
 
 int main(void)
@@ -193,6 +325,8 @@ int main(void)
 		cmocka_unit_test(test_popped_while_pushing), cmocka_unit_test(test_control_waits),
 		cmocka_unit_test(test_verdict_is_sent),	     cmocka_unit_test(test_bytes_in_flight),
 		cmocka_unit_test(test_weight_of_skipped),    cmocka_unit_test(test_time_of_owed),
+		cmocka_unit_test(test_time_after_owed),	     cmocka_unit_test(test_owed_fails),
+		cmocka_unit_test(test_owed_of_others),
 	};
 
 	return cmocka_run_group_tests_name("reader", tests, NULL, NULL);
