@@ -186,16 +186,19 @@ static bool has_capability(int capability)
 	return gate_capabilities() & CAPS_BIT(capability);
 }
 
-/* As perf_mmap() of kernel/events/core.c. */
-uint64_t gate_locked_bytes(size_t n_cpus)
+/* As perf_mmap() of kernel/events/core.c: of the user for each CPU that is online, of the process by its limit. */
+uint64_t gate_locked_bytes(void)
 {
 	int64_t kib = gate_sysctl("perf_event_mlock_kb", 512);
+	_cleanup_(freep) uint32_t *online = NULL;
 	struct rlimit limit;
+	size_t n = 1;
 
 	if (has_capability(CAP_IPC_LOCK) || gate_sysctl("perf_event_paranoid", 2) < 0 ||
 	    getrlimit(RLIMIT_MEMLOCK, &limit) < 0 || limit.rlim_cur >= UINT64_MAX / 2)
 		return UINT64_MAX;
-	return n_cpus * ((uint64_t)(kib > 0 ? kib : 0) << 10) + limit.rlim_cur;
+	(void)perf_online_cpus(&online, &n);
+	return n * ((uint64_t)(kib > 0 ? kib : 0) << 10) + limit.rlim_cur;
 }
 
 struct gate_text gate_own_kernel_names(void)

@@ -65,9 +65,8 @@ struct gate_case {
 /* @error gets the line with its hint. */
 enum perf_gate gate_explain(const struct gate_case *refused, char *error, size_t error_size);
 
-/* Bytes of rings that this user and process may lock in all, on @n_cpus CPUs; UINT64_MAX: no limit.  Rings of others of the user are in
- * it. */
-uint64_t gate_locked_bytes(size_t n_cpus);
+/* Bytes of rings that this user and process may lock in all; UINT64_MAX: no limit.  Rings of others of the user are in it. */
+uint64_t gate_locked_bytes(void);
 /* /proc/sys/kernel/@name; @fallback when it cannot be read. */
 int64_t gate_sysctl(const char *name, int64_t fallback);
 /* Frequency above the kernel's limit?  Then false and a line. */

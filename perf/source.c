@@ -328,7 +328,7 @@ static int source_rings_map(struct perf_source *source, const struct source_answ
 	halve_to(source, budget);
 	locked = source->ring_bytes;
 	if (options->n_sources > 1)
-		halve_to(source, gate_locked_bytes(source->n_cpus) / options->n_sources);
+		halve_to(source, gate_locked_bytes() / options->n_sources);
 	mlock = source->ring_bytes < locked;
 	r = map_halving(source, &mlock);
 	if (r >= 0)

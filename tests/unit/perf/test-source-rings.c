@@ -1,6 +1,7 @@
 /* test-source-rings.c - sizes of rings: what is asked, the budget of all, the limit of locked
  * memory; wake-ups.
  */
+#include "perf/gate.h"
 #include "tests/unit/perf/source-fixture.h"
 
 static void work_100ms(void)
@@ -165,6 +166,28 @@ static void unprivileged_shares(void)
 		end_idle(&f[i], &child[i]);
 }
 
+/* The limit is that of all CPUs that are online, also for a source on one of them. */
+static void unprivileged_one_cpu(void)
+{
+	enum { SOURCES = 2, RLIMIT = 64 << 10, SIDEBAND = 256 << 10 };
+	uint64_t kib = (uint64_t)gate_sysctl("perf_event_mlock_kb", 0), ring = 16 << 20;
+	uint64_t cpus = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+	uint64_t share = ((cpus * kib << 10) + RLIMIT) / SOURCES;
+	struct child child;
+	struct fixture f;
+
+	limit_memlock(RLIMIT);
+	fixture_init(&f);
+	f.options.n_cpus = 1;
+	f.options.ring_bytes = ring;
+	f.options.n_sources = SOURCES;
+	open_idle(&f, &child);
+	while (ring + SIDEBAND > share && ring > 64 << 10)
+		ring /= 2;
+	CHECK(f.source && sampling_ring(&f) == ring);
+	end_idle(&f, &child);
+}
+
 static void test_memlock(void **state)
 {
 	(void)state;
@@ -172,6 +195,7 @@ static void test_memlock(void **state)
 	as_user(65534, unprivileged_rings);
 	as_user(65533, unprivileged_nothing_left);
 	as_user(65532, unprivileged_shares);
+	as_user(65531, unprivileged_one_cpu);
 }
 
 /* A reader that sleeps in poll() is woken by the watermark, well before the ring is full. */
