@@ -327,8 +327,12 @@ static bool is_within(const struct uw_extent *a, const struct uw_extent *b)
 int jit_index_append(struct jit_index *index, struct jit_index *more)
 {
 	const struct uw_extent *end = &index->parts[index->n_parts - 1].end;
+	size_t n = more->parts[0].n;
 
-	if (more->n_parts != 1 || !is_within(&more->parts[0].first, end) ||
+	/* Those that two answers had are there twice. */
+	for (size_t i = 0; i < index->n_parts; i++)
+		n += index->parts[i].n;
+	if (more->n_parts != 1 || n > 2 * JIT_CODES_MAX || !is_within(&more->parts[0].first, end) ||
 	    !is_within(end, &more->parts[0].end))
 		return fail(-EBADMSG);
 	index->until = more->until;
