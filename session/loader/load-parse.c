@@ -1,4 +1,5 @@
 /* load-parse.c - see load-parse.h. */
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -8,6 +9,7 @@
 /* A recording looks up parts that no sample is in for at most so long: the stop waits for it. */
 #define SPANS_NS (100 * NSEC_PER_MSEC)
 enum { SPANS_AT_ONCE = 128 }; /* between two looks at the clock */
+enum { KNOWN_MAX = 4096, HEAP_MAX = 64 << 20 };
 
 /* The lines of a request. */
 struct found_lines {
@@ -191,4 +193,85 @@ void load_parse(struct load_parser *p, struct load_parse *w)
 	case LOAD_PARSE_FORGET: /* in place there is nothing to forget */
 		break;
 	}
+}
+
+/* ---- modules of pw-parse ---- */
+
+struct known_module {
+	struct uw_module *module;
+	uint64_t used; /* load_parser.n_uses then */
+};
+
+static struct known_module *known_free(struct known_module *known)
+{
+	(void)uw_module_unref(known->module);
+	free(known);
+	return NULL;
+}
+
+struct uw_module *load_parser_module(struct load_parser *p, uint32_t serial,
+				     enum uw_module_kind kind, const char *path,
+				     const struct uw_build_id *build_id)
+{
+	struct known_module *known = table_pointer(&p->known, serial);
+
+	if (!known) {
+		known = calloc(1, sizeof(*known));
+		if (!known)
+			return NULL;
+		if (uw_module_new(kind, path, build_id, &known->module) < 0 ||
+		    table_put(&p->known, serial, (uint64_t)(uintptr_t)known) < 0) {
+			(void)known_free(known);
+			return NULL;
+		}
+	}
+	known->used = ++p->n_uses;
+	return known->module;
+}
+
+/* The longest unused one, but for that of the last request. */
+static void forget_oldest(struct load_parser *p)
+{
+	struct known_module *oldest = NULL;
+	uint64_t serial = 0;
+
+	table_for_each (&p->known, slot) {
+		struct known_module *known = (void *)(uintptr_t)slot->value;
+
+		if (known->used < p->n_uses && (!oldest || known->used < oldest->used)) {
+			oldest = known;
+			serial = slot->key;
+		}
+	}
+	if (!oldest)
+		return;
+	if (p->lined == oldest->module)
+		open_lines_of(p, NULL);
+	(void)table_remove(&p->known, serial);
+	(void)known_free(oldest);
+}
+
+static size_t heap_bytes(void)
+{
+#ifdef __GLIBC__
+	struct mallinfo2 heap = mallinfo2();
+
+	return heap.uordblks + heap.hblkhd;
+#else
+	return 0;
+#endif
+}
+
+void load_parser_keep_small(struct load_parser *p)
+{
+	size_t n = p->known.n_used, before = n;
+
+	for (; n > KNOWN_MAX || (n > 1 && heap_bytes() > HEAP_MAX); n--)
+		forget_oldest(p);
+#ifdef __GLIBC__
+	if (n < before)
+		(void)malloc_trim(0);
+#else
+	(void)before;
+#endif
 }

@@ -40,5 +40,14 @@ struct load_parser {
 	struct uw_module *lined; /* the module with its DWARF open; a reference */
 	struct table functions;	 /* of that module, by address, with lines in answers */
 	uint64_t spans_ns;	 /* CPU time spent on parts that no request asked for */
+	/* Of pw-parse: serial of a module in main -> struct known_module *, which has what a reader of a jitdump or a Java VM keeps. */
+	struct table known;
+	uint64_t n_uses;
 };
 void load_parse(struct load_parser *parser, struct load_parse *work);
+/* The module of pw-parse for the module @serial of main, borrowed.  NULL: no memory. */
+struct uw_module *load_parser_module(struct load_parser *parser, uint32_t serial,
+				     enum uw_module_kind kind, const char *path,
+				     const struct uw_build_id *build_id);
+/* Forgets the modules that were longest unused, which are read again on need, where there are many or the heap is large. */
+void load_parser_keep_small(struct load_parser *parser);

@@ -34,7 +34,6 @@
 enum {
 	COPY_MAX = 512 << 20, /* of a file, for an engine */
 	THREADS_BYTES_MAX = 1 << 20,
-	KNOWN_MAX = 4096, /* modules; past it all are forgotten, and read again on need */
 	READ_MAX = 64 << 10,
 	REQUEST_ROOM = HELPER_REQUEST_MAX,
 };
@@ -151,7 +150,6 @@ struct asked_source {
 struct parser_process {
 	struct load_parser parser;
 	struct asked_source asked;
-	struct table known; /* serial of a module in main -> struct uw_module * here */
 	struct table files; /* the same -> fd */
 	int nice;	    /* now */
 	int base, later;    /* for urgent requests, for the others; may be equal */
@@ -227,34 +225,6 @@ static int file_of(struct parser_process *k, const struct wire_parse *wire,
 		return take_fd(call->fd);
 	}
 	return wire->has_file && table_get(&k->files, wire->serial, &fd) ? (int)fd : -1;
-}
-
-static void forget_all(struct parser_process *k)
-{
-	struct load_parse close = {.kind = LOAD_PARSE_CLOSE};
-
-	load_parse(&k->parser, &close);
-	table_for_each (&k->known, slot) {
-		(void)uw_module_unref((void *)(uintptr_t)slot->value);
-	}
-	table_clear(&k->known);
-}
-
-static struct uw_module *known_module(struct parser_process *k, const struct wire_parse *wire,
-				      const char *path)
-{
-	struct uw_module *module = table_pointer(&k->known, wire->serial);
-
-	if (module)
-		return module;
-	if (k->known.n_used >= KNOWN_MAX)
-		forget_all(k);
-	if (uw_module_new((enum uw_module_kind)wire->module_kind, path, &wire->build_id, &module) <
-	    0)
-		return NULL;
-	if (table_put(&k->known, wire->serial, (uint64_t)(uintptr_t)module) < 0)
-		return uw_module_unref(module);
-	return module;
 }
 
 static void pack_lines(const struct load_answer *a, struct packer *p)
@@ -339,11 +309,15 @@ static void parser_serve(void *kept, struct helper_call *call)
 	source->reading = wire.reading;
 	source->vm = wire.vm;
 	set_priority(k, wire.urgent);
-	work.module = wire.has_module ? known_module(k, &wire, path) : NULL;
+	work.module = wire.has_module ? load_parser_module(&k->parser, (uint32_t)wire.serial,
+							   (enum uw_module_kind)wire.module_kind,
+							   path, &wire.build_id)
+				      : NULL;
 	if (work.module && wire.wants_separate)
 		uw_module_want_separate(work.module);
 	if (work.module) {
 		parse_module(k, &work, call);
+		load_parser_keep_small(&k->parser);
 	} else if (work.kind == LOAD_PARSE_FORGET) {
 		close_file(k, (uint32_t)wire.serial);
 	} else if (!wire.has_module) {

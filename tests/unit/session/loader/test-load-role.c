@@ -1,9 +1,15 @@
 /* test-load-role.c - load-role.h: what a helper process answers must be what load_worker_serve()
  * answers in place. */
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "session/loader/load-role.h"
 #include "tests/unit/cmocka.h"
 #include "symbols/image.h"
@@ -334,6 +340,101 @@ static void test_too_large(void **state)
 	(void)helper_free(p.helper);
 }
 
+/* ---- what pw-parse keeps ---- */
+
+enum { DUMPS = 8, DUMP_CODES = 200000, RECORD = 16 + 40 + 8 };
+
+static void put_dump(int fd)
+{
+	struct buffer b = {.len = 0};
+	uint32_t head[10] = {0x4a695444, 1, sizeof(head)};
+
+	buffer_append(&b, head, sizeof(head));
+	for (uint64_t i = 0; i < DUMP_CODES; i++) {
+		uint64_t fields[6] = {1000 + i, 0, i * 64, i * 64, 64, i};
+		uint32_t prefix[2] = {0, RECORD};
+		char name[9];
+
+		(void)snprintf(name, sizeof(name), "%07u", (unsigned)i % 10000000);
+		buffer_append(&b, prefix, sizeof(prefix));
+		buffer_append(&b, fields, sizeof(fields));
+		buffer_append(&b, name, 8);
+	}
+	assert_int_equal(write(fd, b.data, b.len), b.len);
+	buffer_deinit(&b);
+}
+
+static size_t resident_bytes(int pid)
+{
+	char path[64];
+	size_t size, resident;
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/statm", pid);
+	f = fopen(path, "re");
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%zu %zu", &size, &resident), 2);
+	(void)fclose(f);
+	return resident * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Programs with large jitdumps come and go: the readers of those that were longest unused are forgotten. */
+static void test_many_dumps(void **state)
+{
+	struct pair *p = *state;
+	struct load_request request = {.kind = LOAD_UNWIND, .pid = (uint32_t)getpid()};
+	struct uw_module *modules[DUMPS];
+	void *maps[DUMPS];
+	struct load_answer a;
+	struct uw_symbol symbol;
+	size_t most = 0;
+
+	for (size_t i = 0; i < DUMPS; i++) {
+		char path[] = "/tmp/test-dump-XXXXXX";
+		int fd = mkstemp(path);
+		struct uw_file_id id = {0};
+		struct stat st;
+
+		assert_true(fd >= 0);
+		put_dump(fd);
+		assert_int_equal(fstat(fd, &st), 0);
+		id.inode = st.st_ino;
+		id.major = major(st.st_dev);
+		id.minor = minor(st.st_dev);
+		maps[i] = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+		assert_true(maps[i] != MAP_FAILED);
+		assert_int_equal(uw_module_new(UW_MODULE_JIT, "/tmp/perf-1.map", NULL, &modules[i]),
+				 0);
+		assert_int_equal(uw_module_set_jitdump(modules[i], path, (uintptr_t)maps[i],
+						       (uintptr_t)maps[i] + 4096, &id),
+				 0);
+		request.module = modules[i];
+		remote(p, &request, NULL, &a);
+		assert_int_equal(a.error, 0);
+		load_answer_deinit(&a);
+		assert_true(uw_module_symbol(modules[i], 64 * (DUMP_CODES - 1), &symbol));
+		uw_module_drop_symbols(modules[i]);
+		most = max_u64(most, resident_bytes(helper_partner_pid(p->helper)));
+		(void)unlink(path);
+		(void)close(fd);
+	}
+	assert_true(most > 16 << 20);
+#if !defined(__SANITIZE_ADDRESS__) /* its malloc() does not count */
+	assert_true(most < 160 << 20);
+#endif
+	/* The first one was forgotten: it is read again. */
+	request.module = modules[0];
+	request.kind = LOAD_SYMBOLS;
+	remote(p, &request, NULL, &a);
+	load_answer_deinit(&a);
+	assert_true(uw_module_symbol(modules[0], 64 * (DUMP_CODES - 1), &symbol));
+	for (size_t i = 0; i < DUMPS; i++) {
+		(void)uw_module_unref(modules[i]);
+		(void)munmap(maps[i], 4096);
+	}
+	print_message("%zu MiB at most\n", most >> 20);
+}
+
 /* ---- a pw-parse that a file has taken over ---- */
 
 /* What it asks for, from before it is made. */
@@ -499,6 +600,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_devices, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_damaged, set_up, tear_down),
 		cmocka_unit_test(test_too_large),
+		cmocka_unit_test_setup_teardown(test_many_dumps, set_up, tear_down),
 		cmocka_unit_test(test_taken_over),
 		cmocka_unit_test(test_taken_over_memory),
 		cmocka_unit_test(test_debug_paths),
