@@ -192,14 +192,18 @@ static int make_changes(const struct jit_index *index, struct jit_part *part)
 	return 0;
 }
 
-/* Memory for all of @a and of @b behind it. */
+/* Memory for all of @a and of @b behind it, which can begin before it where that was asked for earlier. */
 static int room_for(const struct jit_part *a, const struct jit_part *b, struct jit_part *ret_part)
 {
-	ret_part->first = a->first;
+	ret_part->first = (struct uw_extent){
+		.codes = (uint32_t)min_u64(a->first.codes, b->first.codes),
+		.lines = (uint32_t)min_u64(a->first.lines, b->first.lines),
+		.pool = (uint32_t)min_u64(a->first.pool, b->first.pool),
+	};
 	ret_part->end = b->end;
 	ret_part->n = a->n + b->n;
-	ret_part->n_lines = b->end.lines - a->first.lines;
-	ret_part->pool_len = b->end.pool - a->first.pool;
+	ret_part->n_lines = b->end.lines - ret_part->first.lines;
+	ret_part->pool_len = b->end.pool - ret_part->first.pool;
 	ret_part->n_changes = a->n_changes + b->n_changes;
 	ret_part->codes = uw_block_new(ret_part->n, sizeof(*ret_part->codes));
 	ret_part->lines = uw_block_new(ret_part->n_lines, sizeof(*ret_part->lines));
@@ -229,11 +233,12 @@ static int merge(struct jit_part *a, struct jit_part *b)
 		part_deinit(&both);
 		return trace(r);
 	}
-	memcpy(both.lines, a->lines, a->n_lines * sizeof(*a->lines));
-	memcpy(both.lines + (b->first.lines - a->first.lines), b->lines,
+	memcpy(both.lines + (a->first.lines - both.first.lines), a->lines,
+	       a->n_lines * sizeof(*a->lines));
+	memcpy(both.lines + (b->first.lines - both.first.lines), b->lines,
 	       b->n_lines * sizeof(*b->lines));
-	memcpy(both.pool, a->pool, a->pool_len);
-	memcpy(both.pool + (b->first.pool - a->first.pool), b->pool, b->pool_len);
+	memcpy(both.pool + (a->first.pool - both.first.pool), a->pool, a->pool_len);
+	memcpy(both.pool + (b->first.pool - both.first.pool), b->pool, b->pool_len);
 	for (size_t i = 0, j = 0; i + j < both.n_changes;) {
 		bool first =
 			j == b->n_changes || (i < a->n_changes && a->changes[i] <= b->changes[j]);
@@ -322,8 +327,12 @@ static bool is_within(const struct uw_extent *a, const struct uw_extent *b)
 int jit_index_append(struct jit_index *index, struct jit_index *more)
 {
 	const struct uw_extent *end = &index->parts[index->n_parts - 1].end;
+	size_t n = more->parts[0].n;
 
-	if (more->n_parts != 1 || !is_within(&more->parts[0].first, end) ||
+	/* Those that two answers had are there twice. */
+	for (size_t i = 0; i < index->n_parts; i++)
+		n += index->parts[i].n;
+	if (more->n_parts != 1 || n > 2 * JIT_CODES_MAX || !is_within(&more->parts[0].first, end) ||
 	    !is_within(end, &more->parts[0].end))
 		return fail(-EBADMSG);
 	index->until = more->until;
