@@ -26,12 +26,12 @@ if built go go go build -o gowork work.go && (cd "$TMP" && go build -ldflags '-s
 	check go-chain has go 'runtime.goexit[^;]*;.*main.worker;main.goWork;main.goInner '
 	check go-library has go 'main.worker;main.goSort;sort.Strings;.*sort.'
 	# Its runtime's work on the thread's own stack has the goroutine's callers, or none: no frame of long ago is taken for a caller (3 %
-	# were).
-	go_own_stack() { # (where a process's code cannot be read any more, as it is gone, there are guesses: less than 1 %)
+	# were; where no memory can be read, 0.2 to 0.8 %).
+	go_own_stack() {
 		folded go | awk '
 			{ total += $NF }
 			/;runtime.systemstack/ && !/^[^;]*;(\[cut\];)?runtime.(goexit|systemstack|mcall|morestack|mstart|rt0_go)/ { wrong += $NF }
-			END { exit 100 * wrong >= total }'
+			END { exit 500 * wrong >= total }'
 	}
 	check go-own-stack go_own_stack
 	check go-whole json go 'v["stacks"]["whole"] >= 0.99 * total'
@@ -39,8 +39,12 @@ if built go go go build -o gowork work.go && (cd "$TMP" && go build -ldflags '-s
 	record gostripped -- "$TMP/gostripped" 3
 	check go-stripped-names has gostripped 'runtime.goexit[^;]*;.*main.worker;main.goWork;main.goInner '
 	check go-stripped-inlined has gostripped 'main.worker;main.goSort;sort.Strings;.*sort.'
-	# (of few stacks, three: a signal's handler has a stack of its own)
-	check go-stripped-whole json gostripped "total - v['stacks']['whole'] <= max(3, 0.005 * total)"
+	# (of few stacks, three.)  A signal's handler has a stack of its own: where no memory can be read its callers are out of reach.  Go
+	# preempts by signals, the more the busier the machine is.
+	handlers=0
+	[ "${RUNS_AS:-}" != asked ] ||
+		handlers=$(folded gostripped | awk '/^[^;]*;\[(cut|failed)[^;]*;.*runtime[.]sig(tramp|return)/ { n += $NF } END { print n + 0 }')
+	check go-stripped-whole json gostripped "total - v['stacks']['whole'] - $handlers <= max(3, 0.005 * total)"
 	check go-stripped-consistent consistent gostripped
 fi
 if built rust rustc rustc -O -g -o rustwork work.rs; then
