@@ -35,8 +35,9 @@ enum {
 	SESSION_ENDED = 512, /* processes that have ended and are remembered for a second */
 	SESSION_MAPS_WAIT_MS = 100,
 	SESSION_MODULE_WAIT_MS = 1000,
-	SESSION_DRAIN_MS = 3000,     /* bound on DRAINING */
-	SESSION_NAMING_MS = 1500,    /* bound on NAMING: "symbolised within 2 s of the stop" */
+	SESSION_DRAIN_MS = 3000,  /* bound on DRAINING */
+	SESSION_NAMING_MS = 1500, /* bound on NAMING: "symbolised within 2 s of the stop", */
+	SESSION_FULL_MS = 100, /* ... and where the memory cgroup is full, as names need memory */
 	SESSION_MEMORY_READ_MS = 20, /* the unwinder waits for it */
 	SESSION_RETRIES = 8,	     /* of a module that could not be read */
 	SESSION_GUARDED_LOADS = 8,   /* modules until the memory limit is checked again */
@@ -171,6 +172,7 @@ struct session {
 			cgroup_low; /* bytes left in the memory cgroup that are little; 0: it has no limit */
 		uint64_t looked; /* CLOCK_MONOTONIC: at the cgroup */
 		bool near;	 /* it was not far from the limit then */
+		bool full;	 /* the recording ends for it */
 	} relief;
 	int nice; /* of main, after the request */
 	bool drain_sent, drained;

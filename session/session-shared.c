@@ -288,6 +288,7 @@ static int end_with_cgroup(struct session *s, uint64_t left)
 			       left >> 20);
 		session_note(s, "%s", s->why);
 	}
+	s->relief.full = true;
 	session_stop(s);
 	return 0;
 }

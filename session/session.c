@@ -362,7 +362,8 @@ static void advance(struct session *s)
 		}
 		if (r >= 0 && (s->drained || now > s->deadline)) {
 			s->state = SESSION_NAMING;
-			s->deadline = now + SESSION_NAMING_MS * NSEC_PER_MSEC;
+			s->deadline = now + (s->relief.full ? SESSION_FULL_MS : SESSION_NAMING_MS) *
+						    NSEC_PER_MSEC;
 			r = EACH_PART(stop, s);
 			emit_ask_names(s->emit);
 			r = r < 0 ? r : write_other_losses(s);

@@ -175,13 +175,15 @@ static bool is_shared(const struct jit_index *index, const struct jit_part *part
 
 static int make_changes(const struct jit_index *index, struct jit_part *part)
 {
+	/* What the parts before it have, too, is not code over other code. */
+	uint32_t known = index->n_parts ? index->parts[index->n_parts - 1].end.codes : 0;
 	size_t room = 0;
 
 	free(take(part->changes));
 	part->n_changes = 0;
 	for (size_t i = 0; i < part->n; i++) {
 		part->newest = max_u64(part->newest, part->codes[i].time);
-		if (!is_shared(index, part, i))
+		if (part->codes[i].order < known || !is_shared(index, part, i))
 			continue;
 		if (part->n_changes == room && !array_grow(part->changes, room, 16))
 			return fail(-ENOMEM);
@@ -327,17 +329,26 @@ static bool is_within(const struct uw_extent *a, const struct uw_extent *b)
 int jit_index_append(struct jit_index *index, struct jit_index *more)
 {
 	const struct uw_extent *end = &index->parts[index->n_parts - 1].end;
-	size_t n = more->parts[0].n;
+	const struct jit_part *part = &more->parts[0];
+	size_t n = part->n, n_lines = part->n_lines, pool_len = part->pool_len;
+	int r;
 
-	/* Those that two answers had are there twice. */
-	for (size_t i = 0; i < index->n_parts; i++)
+	for (size_t i = 0; i < index->n_parts; i++) {
 		n += index->parts[i].n;
-	if (more->n_parts != 1 || n > 2 * JIT_CODES_MAX || !is_within(&more->parts[0].first, end) ||
-	    !is_within(end, &more->parts[0].end))
+		n_lines += index->parts[i].n_lines;
+		pool_len += index->parts[i].pool_len;
+	}
+	/* What two answers had is there twice. */
+	if (more->n_parts != 1 || n > 2 * JIT_CODES_MAX || n_lines > 2 * JIT_LINES_MAX ||
+	    pool_len > 2 * JIT_POOL_MAX || !is_within(&part->first, end) ||
+	    !is_within(end, &part->end))
 		return fail(-EBADMSG);
+	r = add_part(index, &more->parts[0]);
+	if (r < 0)
+		return trace(r);
 	index->until = more->until;
 	index->timeless = more->timeless;
-	return trace(add_part(index, &more->parts[0]));
+	return 0;
 }
 
 /* ---- lookup of code ---- */

@@ -263,7 +263,7 @@ bool uw_module_symbol(const struct uw_module *module, uint64_t vaddr, struct uw_
  * Known of a jitdump only. */
 bool uw_module_symbol_at(const struct uw_module *module, uint64_t vaddr, uint64_t time,
 			 struct uw_symbol *ret_symbol);
-/* What they have of a jitdump, for uw_source.known.  Main. */
+/* What they have of a jitdump, for uw_source.reading.known.  Main. */
 struct uw_extent uw_module_extent(const struct uw_module *module);
 /* Has a jitdump shown that memory is used again?  Main. */
 bool uw_module_symbols_overlap(const struct uw_module *module);

@@ -9,7 +9,13 @@
 /* A recording looks up parts that no sample is in for at most so long: the stop waits for it. */
 #define SPANS_NS (100 * NSEC_PER_MSEC)
 enum { SPANS_AT_ONCE = 128 }; /* between two looks at the clock */
-enum { KNOWN_MAX = 4096, HEAP_MAX = 64 << 20 };
+enum {
+	KNOWN_MAX = 4096,
+	/* Above the first, what was not used for IDLE_S is forgotten: reading it again costs as much as the first time. */
+	HEAP_LARGE = 64 << 20,
+	HEAP_MAX = 128 << 20,
+	IDLE_S = 10,
+};
 
 /* The lines of a request. */
 struct found_lines {
@@ -199,7 +205,7 @@ void load_parse(struct load_parser *p, struct load_parse *w)
 
 struct known_module {
 	struct uw_module *module;
-	uint64_t used; /* load_parser.n_uses then */
+	uint64_t used; /* load_parser.last_use then */
 };
 
 static struct known_module *known_free(struct known_module *known)
@@ -225,12 +231,12 @@ struct uw_module *load_parser_module(struct load_parser *p, uint32_t serial,
 			return NULL;
 		}
 	}
-	known->used = ++p->n_uses;
+	known->used = p->last_use = clock_ns(CLOCK_MONOTONIC);
 	return known->module;
 }
 
-/* The longest unused one, but for that of the last request. */
-static void forget_oldest(struct load_parser *p)
+/* The longest unused one, but for that of the last request, if it was not used since @before.  false: none. */
+static bool forget_oldest(struct load_parser *p, uint64_t before)
 {
 	struct known_module *oldest = NULL;
 	uint64_t serial = 0;
@@ -238,17 +244,18 @@ static void forget_oldest(struct load_parser *p)
 	table_for_each (&p->known, slot) {
 		struct known_module *known = (void *)(uintptr_t)slot->value;
 
-		if (known->used < p->n_uses && (!oldest || known->used < oldest->used)) {
+		if (known->used < p->last_use && (!oldest || known->used < oldest->used)) {
 			oldest = known;
 			serial = slot->key;
 		}
 	}
-	if (!oldest)
-		return;
+	if (!oldest || oldest->used > before)
+		return false;
 	if (p->lined == oldest->module)
 		open_lines_of(p, NULL);
 	(void)table_remove(&p->known, serial);
 	(void)known_free(oldest);
+	return true;
 }
 
 static size_t heap_bytes(void)
@@ -264,14 +271,22 @@ static size_t heap_bytes(void)
 
 void load_parser_keep_small(struct load_parser *p)
 {
-	size_t n = p->known.n_used, before = n;
+	uint64_t idle = p->last_use - IDLE_S * NSEC_PER_SEC;
+	size_t heap = heap_bytes();
+	bool trim = false;
 
-	for (; n > KNOWN_MAX || (n > 1 && heap_bytes() > HEAP_MAX); n--)
-		forget_oldest(p);
+	while (p->known.n_used > KNOWN_MAX || heap > HEAP_LARGE) {
+		bool any = p->known.n_used > KNOWN_MAX || heap > HEAP_MAX;
+
+		if (!forget_oldest(p, any ? p->last_use : idle))
+			break;
+		trim = true;
+		heap = heap_bytes();
+	}
 #ifdef __GLIBC__
-	if (n < before)
+	if (trim)
 		(void)malloc_trim(0);
 #else
-	(void)before;
+	(void)trim;
 #endif
 }

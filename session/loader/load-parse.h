@@ -42,7 +42,7 @@ struct load_parser {
 	uint64_t spans_ns;	 /* CPU time spent on parts that no request asked for */
 	/* Of pw-parse: serial of a module in main -> struct known_module *, which has what a reader of a jitdump or a Java VM keeps. */
 	struct table known;
-	uint64_t n_uses;
+	uint64_t last_use; /* of any, CLOCK_MONOTONIC ns */
 };
 void load_parse(struct load_parser *parser, struct load_parse *work);
 /* The module of pw-parse for the module @serial of main, borrowed.  NULL: no memory. */

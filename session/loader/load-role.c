@@ -150,7 +150,7 @@ struct asked_source {
 struct parser_process {
 	struct load_parser parser;
 	struct asked_source asked;
-	struct table files; /* the same -> fd */
+	struct table files; /* serial of a module in main -> fd */
 	int nice;	    /* now */
 	int base, later;    /* for urgent requests, for the others; may be equal */
 };

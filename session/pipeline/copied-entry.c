@@ -24,14 +24,15 @@ static void attach_stack(struct deep *deep, const struct record_sample *s, struc
 	e->deep_position = stack.position;
 }
 
-static void attach_frames(struct python_stacks *stacks, struct entry *e)
+static void attach_frames(struct python_stacks *stacks, const struct record_sample *sample,
+			  struct entry *e)
 {
 	const struct process *process = e->info.process;
 	struct python_stack stack;
 
 	if (!stacks || !e->regs || e->arch != UW_ARCH_X86_64 || !process ||
 	    !(process->language || process->has_stg || process->has_go) ||
-	    !python_stacks_find(stacks, e->info.tid, e->regs[UW_X86_SP], e->info.time, &stack))
+	    !python_stacks_find(stacks, e->info.tid, e->regs[UW_X86_SP], sample->time, &stack))
 		return;
 	e->python = stack.frames;
 	e->n_python = stack.n;
@@ -43,7 +44,7 @@ void copied_entry_attach(struct deep *deep, struct python_stacks *stacks,
 			 const struct record_sample *sample, struct entry *e)
 {
 	attach_stack(deep, sample, e);
-	attach_frames(stacks, e);
+	attach_frames(stacks, sample, e);
 }
 
 bool copied_entry_is_deep(const struct record_sample *s, const struct entry *e)

@@ -348,7 +348,7 @@ if has_tool go-stripped go && check go-stripped-build env GOCACHE="$TMP/go" GOPA
 		# (4 s: at the start, until the BPF program runs, calls that are short are read too late)
 		row go-cgo-$mode 99.5 "$TMP/gocgo-$mode" $((4 * SECONDS_EACH)) north
 		# Each thread stays on one of two callers for some microseconds: until the BPF program runs most are read too late.
-		row go-callers-$mode 95 "$TMP/gocgo-$mode" "$SECONDS_EACH" c
+		row go-callers-$mode 95 "$TMP/gocgo-$mode" $((3 * SECONDS_EACH)) c
 		called_right go-callers-$mode
 		right_at_least go-callers-$mode callers 99.5
 		right_at_least go-callers-$mode not-wrong 100

@@ -19,7 +19,7 @@ function main(seconds) {
 	// On a busy machine there is little CPU time in a second.
 	for (let round = 0; round < 40 || Date.now() < end; round++) {
 		sum += north(x) + south(x);
-		for (let i = 0; i < 50; i++) {
+		for (let i = 0; i < 150; i++) {
 			x++;
 			sum += recurse(30, x) + shapes(x) + lambdas(x) + strings(x) + sorts(x) + exceptions(x);
 		}

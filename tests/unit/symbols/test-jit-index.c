@@ -85,6 +85,7 @@ static void test_refused(void **state)
 	assert_int_equal(append(index, 2, 0x3000, 3), -EBADMSG); /* 1 is missing */
 	assert_int_equal(append(index, 1, 0x2000, 2), 0);
 	assert_int_equal(append(index, 1, 0x2000, 2), 0);
+	assert_false(index->overlaps);				 /* the same code twice */
 	assert_int_equal(append(index, 0, 0x1000, 2), -EBADMSG); /* it ends before */
 	assert_int_equal(append(index, 2, 0x3000, 3), 0);
 	assert_int_equal(append(two, 1, 0x2000, 2), 0);
