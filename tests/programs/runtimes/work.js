@@ -19,9 +19,10 @@ function main(seconds) {
 	// On a busy machine there is little CPU time in a second.
 	for (let round = 0; round < 40 || Date.now() < end; round++) {
 		sum += north(x) + south(x);
-		for (let i = 0; i < 150; i++) {
+		for (let i = 0; i < 50; i++) {
 			x++;
-			sum += recurse(30, x) + shapes(x) + lambdas(x) + strings(x) + sorts(x) + exceptions(x);
+			for (let k = 0; k < 20; k++) sum += recurse(30, x + k);
+			sum += shapes(x) + lambdas(x) + strings(x) + sorts(x) + exceptions(x);
 		}
 	}
 	return sum;

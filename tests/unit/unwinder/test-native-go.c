@@ -22,9 +22,10 @@ enum {
 struct world {
 	struct uw_memory memory;
 	uint64_t m[0x20], g0[0x10], g[0x10], stack[STACK_WORDS + 64];
-	uint8_t small[0x80], goes[0x80], jit[0x80];
+	uint8_t small[0x80], goes[0x80], jit[0x80], home[0x80];
 	uint64_t own[16]; /* the thread's own stack, from SP on */
 	unsigned n_reads, after;
+	bool has_home;
 	uint64_t *word, value;
 };
 
@@ -44,6 +45,7 @@ static bool world_copy(const struct world *p, uint64_t address, uint8_t *to, siz
 		{SMALL, p->small, sizeof(p->small)},
 		{GOES, p->goes, sizeof(p->goes)},
 		{JIT, p->jit, sizeof(p->jit)},
+		{p->has_home ? GOES_HOME : 0, p->home, sizeof(p->home)},
 		{SP, p->own, sizeof(p->own)},
 	};
 
@@ -182,6 +184,27 @@ static void test_systemstack(void **state)
 	world.stack[LEFT_AT] = CALLER;
 	world.g[G_SP / 8] -= 8;
 	assert_goroutine(f, 2, 0);
+}
+
+/* By CFI of Go's linker.  The first sample of a process comes before its memory can be read. */
+static void test_memory_later(void **state)
+{
+	struct fixture *f = *state;
+
+	SYSTEMSTACK(f, 6);
+	memset(world.home, 0x90, sizeof(world.home));
+	memcpy(world.home + 0x26 - 8, systemstack, sizeof(systemstack) - 1);
+	world.has_home = true;
+	put_call(world.small, SMALL, CALLER, GOES_HOME);
+	f->stack[1] = GOES_HOME + 0x26;
+	memcpy(world.own, f->stack, sizeof(world.own));
+	fixture_space(f, 6, NULL);
+	run(f, SMALL + 0x10);
+	assert_true(f->res.n_frames >= 2 && f->frames[1] == CALLED(GOES_HOME + 0x26));
+	fixture_space(f, 6, &world.memory);
+	run(f, SMALL + 0x10);
+	assert_result(f, UW_WHOLE, UW_OK, 2 + GOROUTINE);
+	assert_int_equal(f->frames[2], CALLED(CALLER));
 }
 
 /* Words that a hostile process may have: the stack is cut at the switch. */
@@ -464,8 +487,9 @@ static void test_copied(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_systemstack), TEST(test_hostile),   TEST(test_top),	TEST(test_torn),
-		TEST(test_cgo),		TEST(test_morestack), TEST(test_marks), TEST(test_copied),
+		TEST(test_systemstack), TEST(test_memory_later), TEST(test_hostile),
+		TEST(test_top),		TEST(test_torn),	 TEST(test_cgo),
+		TEST(test_morestack),	TEST(test_marks),	 TEST(test_copied),
 		TEST(test_clock),	TEST(test_inner),
 	};
 
