@@ -49,6 +49,7 @@ const char *uw_reason_name(enum uw_reason reason)
 		[UW_MEMORY] = "memory",
 		[UW_TOO_DEEP] = "too-deep",
 		[UW_UNRESPONSIVE] = "unresponsive",
+		[UW_THINNED] = "thinned",
 	};
 
 	return (unsigned)reason < UW_REASON_COUNT ? names[reason] : "unknown";

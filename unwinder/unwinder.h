@@ -88,6 +88,7 @@ enum uw_reason {
 	UW_MEMORY,	   /* an address outside the copy that was not full */
 	UW_TOO_DEEP,	   /* more than UW_MAX_FRAMES: CUT */
 	UW_UNRESPONSIVE,   /* the module's file, or the process, did not answer in time */
+	UW_THINNED,	   /* not unwound: all samples of its process were left out on purpose */
 	UW_REASON_COUNT,
 };
 const char *uw_reason_name(enum uw_reason reason); /* "no-module" ... */

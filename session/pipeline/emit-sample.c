@@ -228,8 +228,6 @@ static uint32_t last_stack(const struct emit *em, const struct process *p)
 	return p->stack_generation == writer_stack_generation(em->c.writer) ? p->stack : 0;
 }
 
-static const struct outcome no_stack = {.result = UW_FAILED, .reason = UW_NO_MODULE};
-
 static int write_sample(struct emit *em, const struct outcome *o)
 {
 	const struct sample_info *info = &o->info;
@@ -254,9 +252,13 @@ static int write_sample(struct emit *em, const struct outcome *o)
 	em->n_samples++;
 	if (o->skipped) {
 		sample.skipped_reason = skip_reason_number(o->skipped);
-	} else if (o->owed) {
+	} else if (o->owed && last_stack(em, info->process)) {
+		const struct outcome last = {.result = info->process->stack_result,
+					     .reason = info->process->stack_reason,
+					     .info = *info};
+
 		sample.callstack = last_stack(em, info->process);
-		sample.unwind_error = outcome_unwind_error(sample.callstack ? o : &no_stack);
+		sample.unwind_error = outcome_unwind_error(&last);
 	} else {
 		r = stack_of(em, o, &sample.callstack);
 		if (r < 0)
@@ -300,16 +302,14 @@ int emit_owed(struct emit *em, const struct sample_info *info)
 	struct outcome o = {
 		.kind = OUTCOME_SAMPLE,
 		.owed = true,
-		.result = info->process->stack_result,
-		.reason = info->process->stack_reason,
+		.result = UW_FAILED,
+		.reason = UW_THINNED,
 		.info = *info,
 	};
 	int r = write_sample(em, &o);
 
-	if (!last_stack(em, info->process)) { /* also where the sample began a new generation */
-		o.result = no_stack.result;
-		o.reason = no_stack.reason;
-	}
+	o.result = info->process->stack_result;
+	o.reason = info->process->stack_reason;
 	account->received++;
 	if (r < 0)
 		account->skipped[SKIP_OUTPUT]++;

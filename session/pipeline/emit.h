@@ -40,7 +40,7 @@ void emit_prefetch(const struct emit *emit, const struct outcome *outcome);
 /* Writes a sample that was not sent to the unwinder; borrows all of it.  It is not counted here. */
 int emit_skipped(struct emit *emit, const struct sample_info *info, enum skip_reason why);
 /* Writes info->weight, which no sample has, as a sample with the stack that the process of @info had last in the trace, or without
- * a stack (no-module) where it had none.  It is counted here. */
+ * frames (thinned) where it had none.  It is counted here. */
 int emit_owed(struct emit *emit, const struct sample_info *info);
 /* Takes LOAD_UNWIND, LOAD_SYMBOLS, LOAD_LINES; releases the request's reference on the module. */
 int emit_answer(struct emit *emit, struct load_answer *answer);

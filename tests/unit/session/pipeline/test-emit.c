@@ -321,10 +321,11 @@ static void assert_stacks(struct fixture *f, const uint64_t *stacks, const uint6
 	pb__trace__free_unpacked(trace, NULL);
 }
 
-/* Weight without a sample has the last stack of its own process, while the trace's reader knows that, or none. */
+/* Weight without a sample has the last stack of its own process, while the trace's reader knows that, or the
+ * frame [failed: thinned]. */
 static void owed_with_last_stack(void **state)
 {
-	static const uint64_t stacks[] = {0, 1, 2, 1, 0}, counts[] = {5, 1, 2, 50, 60};
+	static const uint64_t stacks[] = {1, 2, 3, 2, 4}, counts[] = {5, 1, 2, 50, 60};
 	struct outcome *o = calloc(1, sizeof(*o) + sizeof(o->frames[0]));
 	struct sample_info info;
 	struct fixture f;
@@ -358,7 +359,7 @@ static void owed_with_last_stack(void **state)
 	assert_int_equal(f.account.received, 3);
 	assert_int_equal(f.account.whole, 2); /* as the last one of the process was */
 	assert_int_equal(f.account.cut, 1);
-	assert_int_equal(f.account.failed[UW_NO_MODULE], 2); /* without a stack */
+	assert_int_equal(f.account.failed[UW_THINNED], 2);
 	fixture_deinit(&f);
 	free(o);
 }
