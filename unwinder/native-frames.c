@@ -14,6 +14,9 @@
  *   each run in the copy, as of the sample.  The instruction proves the function.
  * - The frames behind it are read from the process after the sample, and may be those of another call by then.  They are proved
  *   where their words read the same before the sample and after; else they are guessed.
+ * - Where they are another call's, the caller of a function is the one that each of the last readings has shown for this function
+ *   with its frame at this address (script_usual()): a guess, and proved after more readings.  These begin at the innermost frame
+ *   as it is then: what lies inside it was left there by calls that have ended.
  * - Where BPF programs are permitted, one has copied these frames at the sample (perf/at-sample.h): they are proved.
  * - A function in C is proved by its code: the C stack has a frame of it. */
 #include "unwinder/script-frames.h"
@@ -30,7 +33,12 @@ enum {
 	CACHE_METHOD = 16,     /* struct rb_callcache */
 	AGAIN_MAX = 60,	       /* functions read with one that is read again, which were */
 	AGAINS_MAX = 4,	       /* readings of this kind for one stack */
-	AGAIN_NS = 1000000000, /* ... seen not longer ago */
+	AGAIN_NS = 1000000000, /* ... looked for not longer ago */
+	NOTED_MAX = 128,       /* calls of a reading */
+	NOTED_NS = 2000000,    /* ... so far apart: a batch of stacks is read at one time */
+	DEAD_BYTES = 64 << 10, /* Ruby: inside the innermost frame */
+	USUAL_MAX = 64,	       /* callers of one stack that earlier readings show */
+	RUN_ENDS = 1,	       /* in place of a caller */
 	PHP_INTERNAL = 1,      /* zend_function.type */
 	PHP_USER = 2,
 	PHP_EVAL = 4,
@@ -64,8 +72,16 @@ struct frames_walk {
 		uint64_t frame;
 	} inner[INNER_MAX];
 	uint32_t n_inner;
+	uint64_t usual[USUAL_MAX]; /* frames of callers that were pushed by earlier readings */
+	uint32_t n_usual;
+	uint64_t current; /* the innermost frame as it is now; 0: not known */
 	uint32_t exact;	  /* of the frames copied at the sample: the one that is looked for first */
 	uint32_t n_again; /* readings of functions that were known */
+};
+
+/* The function @id, with its frame at @address, has called that of @key (key_of_call()). */
+struct call {
+	uint64_t key, id, address, instruction;
 };
 
 struct frame {
@@ -188,7 +204,8 @@ static struct script_function *read_function(struct frames_walk *fw, uint64_t ad
 	struct script_function f = {.address = address, .serial = fw->s->serial};
 	struct script_function *known = slot_of(fw, address, 0), *slot;
 
-	f.read_at = f.since = time_of_reading(fw);
+	f.read_at = f.since =
+		fw->s->read_at; /* (a page may have been read for another stack of the batch) */
 	if (!address || address & 7 ||
 	    !(fw->ruby ? read_ruby_function(fw, &f) : read_php_function(fw, &f)) ||
 	    !script_sign(&fw->s->memory, fw->l, fw->ruby, address, &f.parts))
@@ -232,7 +249,7 @@ static void read_again(struct frames_walk *fw, struct script_function *f)
 		struct script_function *other = &fw->s->functions[i];
 
 		if (other != f && other->serial == f->serial && other->parts.n && !other->gone &&
-		    now - other->read_at < AGAIN_NS)
+		    now - other->used_at < AGAIN_NS)
 			list[n++] = other;
 	}
 	for (size_t i = 0; i < n; i++)
@@ -252,6 +269,7 @@ static bool is_still(struct frames_walk *fw, struct script_function *f)
 {
 	uint64_t time = fw->w->snapshot->time;
 
+	f->used_at = fw->s->read_at;
 	if (!time || f->read_at >= time)
 		return true;
 	if (fw->n_again++ < AGAINS_MAX)
@@ -392,6 +410,96 @@ static bool read_frame(struct frames_walk *fw, uint64_t address, struct frame *r
 	return true;
 }
 
+/* ---- callers by earlier readings ---- */
+
+static uint64_t id_of(const struct script_function *f)
+{
+	return f->address | (uint64_t)f->parts.sign << 48;
+}
+
+/* The call of the function @id with its frame at @address. */
+static uint64_t key_of_call(uint64_t address, uint64_t id)
+{
+	return hash_u64(address ^ hash_u64(id));
+}
+
+/* Where the address of PHP's innermost frame is, or of that of Ruby's main thread; 0: not known. */
+static uint64_t current_at(struct frames_walk *fw)
+{
+	const struct uw_script *l = fw->l;
+	uint64_t at = l->current;
+
+	if (!at || !fw->ruby)
+		return at;
+	return read_word(fw, at, &at) && read_word(fw, at + l->thread, &at) &&
+			       read_word(fw, at + l->context, &at)
+		       ? at + l->innermost
+		       : 0;
+}
+
+/* Which functions have called which, from the frame at @address outwards.  Returns how many. */
+static uint32_t find_calls(struct frames_walk *fw, uint64_t address, struct call calls[NOTED_MAX])
+{
+	uint64_t key = 0;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; address && i < NOTED_MAX / 2 && script_step(fw->s, 1); i++) {
+		const struct script_function *function = NULL;
+		struct frame f;
+
+		if (!read_frame(fw, address, &f))
+			break;
+		if (f.function) {
+			function = function_at(fw, f.function, f.instruction, 0);
+			if (!function)
+				break;
+			function = with_class(fw, function);
+			if (key)
+				calls[n++] =
+					(struct call){key, id_of(function), address, f.instruction};
+			key = key_of_call(address, id_of(function));
+		}
+		if (f.last && key) {
+			calls[n++] = (struct call){key, RUN_ENDS, f.previous, 0};
+			key = 0;
+		}
+		address = f.previous;
+	}
+	return n;
+}
+
+/* Notes the calls of this moment, if the innermost frame is the same before and after. */
+static void note_calls(struct frames_walk *fw)
+{
+	struct native_script *s = fw->s;
+	struct call calls[NOTED_MAX];
+	uint64_t at = current_at(fw), now;
+	uint32_t n;
+
+	fw->current = 0;
+	if (!at || !read_word(fw, at, &fw->current))
+		return;
+	if (s->noted_serial == s->serial && s->read_at - s->noted_at < NOTED_NS)
+		return;
+	s->noted_serial = s->serial;
+	s->noted_at = s->read_at;
+	n = find_calls(fw, fw->current, calls);
+	if (!vm_memory_read_once(&s->memory, at, &now, sizeof(now)) || now != fw->current)
+		return;
+	for (uint32_t i = 0; i < n; i++) {
+		script_note_most(s, fw->e, calls[i].key, calls[i].id, calls[i].address);
+		if (calls[i].id != RUN_ENDS)
+			script_note_most(s, fw->e, ~calls[i].key, calls[i].instruction, 0);
+	}
+}
+
+static enum script_usual usual_caller(struct frames_walk *fw, uint64_t key, uint64_t *ret_id,
+				      uint64_t *ret_address)
+{
+	return script_flips(fw->s, key) ? SCRIPT_UNUSUAL
+					: script_usual(fw->s, fw->w, key, ret_id, ret_address);
+}
+
 static void push_place(struct frames_walk *fw, uint64_t function, uint64_t position, uint32_t sign,
 		       bool proved)
 {
@@ -478,7 +586,10 @@ static const struct script_function *anchor_function(struct frames_walk *fw, uin
 struct run {
 	uint64_t loop;	 /* the loop's own frame; 0: it was pushed */
 	uint64_t behind; /* the frame behind the last one */
-	bool late;	 /* the innermost frame is another one's by now: so may be its callers */
+	uint64_t call;	 /* key_of_call() of the function that was pushed last; 0: not known */
+	uint64_t
+		outer; /* the innermost frame of the next run outwards, as of the sample; 0: not known */
+	bool late; /* the innermost frame is another one's by now: so may be its callers */
 };
 
 /* The loop's frame stands for functions that are not known. */
@@ -495,7 +606,37 @@ static void leave_out(struct frames_walk *fw, struct run *run)
 	fw->w->res->lacks_functions = true;
 }
 
-static void push_anchor(struct frames_walk *fw, struct run *run, const struct anchor *anchor,
+/* The callers of the call @key by earlier readings.  true: up to the run's first function. */
+static bool push_usual(struct frames_walk *fw, struct run *run, uint64_t key)
+{
+	bool proved = true;
+
+	for (; key && fw->n_usual < USUAL_MAX && script_step(fw->s, 1);) {
+		uint64_t id, address, instruction, unused;
+		enum script_usual usual = usual_caller(fw, key, &id, &address);
+		const struct script_function *f;
+
+		if (usual == SCRIPT_UNUSUAL)
+			return false;
+		if (id == RUN_ENDS) {
+			run->behind = address;
+			return true;
+		}
+		f = function_at(fw, id << 16 >> 16, 0, (uint32_t)(id >> 48));
+		if (!f)
+			return false;
+		if (usual_caller(fw, ~key, &instruction, &unused) == SCRIPT_UNUSUAL)
+			instruction = 0;
+		proved &= usual == SCRIPT_PROVED;
+		push_function(fw, f, instruction, proved);
+		fw->usual[fw->n_usual++] = address;
+		key = key_of_call(address, id);
+	}
+	return false;
+}
+
+/* true: with all its callers. */
+static bool push_anchor(struct frames_walk *fw, struct run *run, const struct anchor *anchor,
 			const struct frame *f)
 {
 	const struct script_function *known = anchor_function(fw, anchor->frame, f, anchor->next);
@@ -505,16 +646,48 @@ static void push_anchor(struct frames_walk *fw, struct run *run, const struct an
 	else if (f->sign) /* it is gone, and had its name if an earlier sample has shown it */
 		push_place(fw, f->function, UW_SCRIPT_NO_POSITION, f->sign, true);
 	run->late = !f->exact && (!known || known->address != f->function);
-	if (run->late)
-		leave_out(fw, run);
+	run->call =
+		known && !f->exact ? key_of_call(anchor->frame, id_of(with_class(fw, known))) : 0;
+	if (!run->late)
+		return false;
+	if (push_usual(fw, run, run->call))
+		return true;
+	leave_out(fw, run);
+	return false;
+}
+
+/* Ruby: does the frame at @address lie inside the innermost one?  It is that of a call that has ended. */
+static bool is_dead(const struct frames_walk *fw, uint64_t address)
+{
+	return fw->ruby && fw->current - address - 1 < DEAD_BYTES;
+}
+
+static bool was_pushed(const struct frames_walk *fw, uint64_t frame)
+{
+	for (uint32_t i = 0; i < fw->n_usual; i++)
+		if (fw->usual[i] == frame)
+			return true;
+	return false;
+}
+
+/* Was it the caller of the function that was pushed last, before the sample, too? */
+static bool is_usual(struct frames_walk *fw, struct run *run, uint64_t address,
+		     const struct script_function *function)
+{
+	uint64_t id, at, known = id_of(with_class(fw, function));
+	bool is = run->call && usual_caller(fw, run->call, &id, &at) == SCRIPT_PROVED &&
+		  id == known && at == address;
+
+	run->call = key_of_call(address, known);
+	return is;
 }
 
 /* false: the function is not there. */
-static bool push_caller(struct frames_walk *fw, const struct run *run, uint64_t address,
+static bool push_caller(struct frames_walk *fw, struct run *run, uint64_t address,
 			const struct frame *f)
 {
 	const struct script_function *function;
-	bool proved;
+	bool proved, usual;
 
 	if (!f->function) /* the interpreter's own */
 		return true;
@@ -525,9 +698,13 @@ static bool push_caller(struct frames_walk *fw, const struct run *run, uint64_t 
 	}
 	if (!function)
 		return false;
-	proved = (f->exact || script_same(fw->s, fw->e, fw->w, address, f->function,
-					  hash_u64(f->instruction) ^ f->previous)) &&
-		 is_proved(fw, function, f->sign);
+	proved = f->exact ||
+		 (!is_dead(fw, address) && script_same(fw->s, fw->e, fw->w, address, f->function,
+						       hash_u64(f->instruction) ^ f->previous));
+	usual = !run->late && !f->exact && is_usual(fw, run, address, function);
+	proved = (proved || usual) && is_proved(fw, function, f->sign);
+	if (run->late)
+		proved &= !was_pushed(fw, address) && !script_flips(fw->s, address);
 	if (proved || !run->late)
 		push_function(fw, function, f->instruction, proved);
 	return true;
@@ -541,12 +718,16 @@ static bool push_run(struct frames_walk *fw, const struct anchor *anchor, struct
 	for (uint32_t i = 0; i < UW_MAX_FRAMES && script_step(fw->s, 1); i++) {
 		struct frame f;
 
+		if (i && address == run->outer)
+			return true; /* those from here on are not of this run */
 		if (!read_frame(fw, address, &f))
 			return false;
-		if (!i && anchor->next)
-			push_anchor(fw, run, anchor, &f);
-		else if (!push_caller(fw, run, address, &f))
+		if (!i && anchor->next) {
+			if (push_anchor(fw, run, anchor, &f))
+				return true;
+		} else if (!push_caller(fw, run, address, &f)) {
 			return false;
+		}
 		address = f.previous;
 		if (f.last) {
 			run->behind = address;
@@ -689,12 +870,13 @@ static void replace_run(struct frames_walk *fw, uint32_t k, uint64_t *behind)
 	if (k < ANCHORS_MAX && fw->anchors[k].frame)
 		anchor = fw->anchors[k];
 	*behind = 0;
+	if (k + 1 < ANCHORS_MAX && k + 1 < s->n_runs)
+		run.outer = fw->anchors[k + 1].frame;
 	if (fw->e->engine.settings.native_frames)
 		push_gap(fw, &run);
 	mark = s->n;
 	/* Where a run begins or ends the registers are those of the run outwards. */
-	if (anchor.frame && !(k + 1 < ANCHORS_MAX && k + 1 < s->n_runs &&
-			      fw->anchors[k + 1].frame == anchor.frame)) {
+	if (anchor.frame && anchor.frame != run.outer) {
 		if (!push_run(fw, &anchor, &run)) /* the rest is not known */
 			leave_out(fw, &run);
 		*behind = run.behind;
@@ -719,6 +901,8 @@ void native_frames(struct native_script *s, struct native *e, struct walk *w,
 	uint32_t from = 0;
 
 	find_anchors(&fw);
+	if (!w->snapshot->n_python)
+		note_calls(&fw);
 	if (w->snapshot->n_python)
 		inner = w->snapshot->python[0] << 16 >> 16;
 	else if (!fw.ruby && s->runs[0])

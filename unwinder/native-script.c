@@ -113,6 +113,20 @@ void script_note(struct native_script *s, const struct native *e, uint64_t key, 
 	(void)note(s, e, key, code, words);
 }
 
+void script_note_most(struct native_script *s, const struct native *e, uint64_t key, uint64_t code,
+		      uint64_t words)
+{
+	struct script_past *past = past_of(s, key);
+
+	if (past->serial == s->serial && past->frame == key && past->same >= HELD_MIN &&
+	    (past->code != code || past->words != words)) {
+		past->same = (uint32_t)min_u64(past->same, 2 * USUAL_MIN) / 2;
+		past->flips += FLIP - past->flips / FLIPS_OF;
+		return;
+	}
+	(void)note(s, e, key, code, words);
+}
+
 enum script_usual script_usual(struct native_script *s, const struct walk *w, uint64_t key,
 			       uint64_t *ret_code, uint64_t *ret_words)
 {
@@ -201,21 +215,21 @@ static bool is_in_interpreter(const struct walk *w, enum uw_language language)
 	return false;
 }
 
-/* The stacks of a batch were sampled before any of these is looked at: CPython's frames are read once for all. */
+/* The stacks of a batch were sampled before any of these is looked at: frames are read once for all (JavaScript's are objects that move). */
 static void begin_reading(struct native_script *s, struct native *e, const struct uw_space *space)
 {
 	enum uw_language language = uw_module_language(space->script);
-	uint64_t bytes = (uint64_t)(language == UW_LANGUAGE_JS ? READS_JS : READS_MAX) * VM_PAGE;
-	bool python = language == UW_LANGUAGE_PYTHON;
+	bool js = language == UW_LANGUAGE_JS;
+	uint64_t bytes = (uint64_t)(js ? READS_JS : READS_MAX) * VM_PAGE;
 
-	if (python && !e->script_renew && s->memory.memory == space->memory) {
+	if (!js && !e->script_renew && s->memory.memory == space->memory) {
 		s->memory.left = bytes;
 		return;
 	}
-	if (python)
-		vm_memory_renew(&s->memory, space->memory, bytes);
-	else
+	if (js)
 		vm_memory_again(&s->memory, space->memory, bytes);
+	else
+		vm_memory_renew(&s->memory, space->memory, bytes);
 	e->script_renew = false;
 	s->read_at = clock_ns((clockid_t)e->engine.settings.clock);
 }

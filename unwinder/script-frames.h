@@ -95,7 +95,8 @@ struct script_function {
 	uint64_t frame;		     /* JavaScript: uw_script_frame() */
 	uint64_t read_at;	     /* Python: time of the sample; PHP, Ruby: of the reading */
 	uint64_t since;		     /* ... that found it first as it is now */
-	uint32_t serial;	     /* of the module; 0: free */
+	uint64_t used_at; /* PHP, Ruby: ... of the last stack that was looked at for it */
+	uint32_t serial;  /* of the module; 0: free */
 	uint32_t size;	  /* Python: bytes of its frame; 0: not on CPython's stack (a generator) */
 	bool hidden;	  /* the interpreter's own, between two functions */
 	bool explored;	  /* the functions that it calls were looked at */
@@ -178,7 +179,9 @@ struct native_script {
 	struct script_function functions[SCRIPT_FUNCTIONS];
 	struct script_past pasts[SCRIPT_PASTS];
 	struct script_callee callees[SCRIPT_CALLEES];
-	uint32_t n_calls; /* pairs of functions that were noted, and those that were often */
+	uint64_t noted_at;     /* PHP, Ruby: the last reading with calls that were noted, */
+	uint32_t noted_serial; /* ... of this interpreter */
+	uint32_t n_calls;      /* pairs of functions that were noted, and those that were often */
 	uint64_t lately[SCRIPT_LATELY]; /* which function had its frame where */
 	uint64_t vain[SCRIPT_VAIN];	/* searches without a result, by what was noted then */
 	struct script_node nodes[SCRIPT_NODES];
@@ -226,6 +229,9 @@ bool script_held(struct native_script *s, const struct walk *w, uint64_t frame);
 /* @key (a hash) was seen with @code and @words. */
 void script_note(struct native_script *s, const struct native *e, uint64_t key, uint64_t code,
 		 uint64_t words);
+/* The same where some readings are wrong, as the process ran on meanwhile: one that differs takes at least half of the evidence. */
+void script_note_most(struct native_script *s, const struct native *e, uint64_t key, uint64_t code,
+		      uint64_t words);
 /* What @key was seen with each time lately.  SCRIPT_UNUSUAL: too seldom, or with something else, too; SCRIPT_PROVED:
  * before the sample, and as often as a frame has to read the same. */
 enum script_usual { SCRIPT_UNUSUAL, SCRIPT_USUAL, SCRIPT_PROVED };

@@ -274,6 +274,20 @@ for name in php ruby; do
 	fi
 done
 
+# Frames that are read late, behind the first 2 s: which functions call each other is learned meanwhile.  Of the samples in C functions, also
+# those in which no function of the language is known, most have all callers; what is shown is right.
+for name in php ruby; do
+	has_tool $name-late $name || continue
+	PERFWIND_WITHOUT=bpf row $name-late 98 $name "$SOURCES/leaves.${name/ruby/rb}" $((2 + 2 * SECONDS_EACH))
+	"$PERFWIND" export --to folded --time 2s- -o - "$TMP/$name-late.pftrace" 2>/dev/null |
+		"$PYTHON" "$SOURCES/leaves.py" --check $name >"$TMP/$name-late.right"
+	awk -v name="$name-late" '{ s = s " " $1 " " $3 " % of " $2 } END { printf "    %-24s right:%s\n", name, s }' "$TMP/$name-late.right"
+	right_at_least $name-late leaf 98
+	check $name-late-outermost right_is $name-late outermost 98
+	check $name-late-adjacent right_is $name-late adjacent 98
+	check $name-late-chain right_is $name-late chain 70
+done
+
 # Functions that are freed, and others in their memory (reuse.php, reuse.rb): one may have no name, as it is gone before that was
 # read, but none has the name of another one without being marked as a guess.
 not_reused() {

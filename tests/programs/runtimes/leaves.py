@@ -1,6 +1,6 @@
 """leaves.py SECONDS [TIMES] - C functions that are each called by one Python function, from several callers; leaves.py --check [LANGUAGE] reads
 folded stacks of leaves.py, leaves.php, leaves.rb or leaves.js and prints the shares that are right: of the innermost function of the language, of
-the outermost ones, of calls between them, of calls without other code between; of JavaScript the share of samples that have a name for the innermost one, too."""
+the outermost ones, of calls between them, of calls without other code between, of samples in these C functions that have all callers (chain); of JavaScript the share of samples that have a name for the innermost one, too."""
 import binascii
 import re
 import sys
@@ -152,7 +152,7 @@ def unnamed(frame):
 
 def check(language):
     table = LANGUAGES[language]
-    total = {"leaf": 0, "outermost": 0, "calls": 0, "inner": 0, "named": 0, "adjacent": 0}
+    total = {"leaf": 0, "outermost": 0, "calls": 0, "inner": 0, "named": 0, "adjacent": 0, "chain": 0}
     right_ones = dict(total)
 
     def count(what, weight, is_right):
@@ -171,6 +171,10 @@ def check(language):
         if language == "js" and table.first in functions:
             functions = functions[functions.index(table.first):]
         main = table.outermost[1]
+        owner = next((table.leaves[frame] for frame in frames if frame in table.leaves), None)
+        if owner:
+            count("chain", weight, functions[:2] == table.outermost and functions[-1] == owner and
+                  all(caller in table.callers[callee] for caller, callee in zip(functions[1:], functions[2:]) if callee in table.callers))
         if main not in functions or functions[0] == "_find_and_load":  # the site module has a main(), too
             continue
         for frame in reversed(frames):

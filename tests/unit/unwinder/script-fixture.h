@@ -319,3 +319,16 @@ static inline void sc_ruby_frame(struct sc_process *p, uint64_t at, uint64_t fun
 	sc_set(p, at + 32, at + 1024, 8);
 	sc_set(p, at + 1024, flags, 8);
 }
+
+/* The layout of the interpreter with its image at @image. */
+static inline int sc_find(struct sc_process *p, bool ruby, uint64_t image, struct uw_script *script)
+{
+	struct vm_memory m;
+	int r = vm_memory_begin(&m, &p->memory, 8);
+
+	if (r < 0)
+		return r;
+	r = ruby ? ruby_new(&m, image, script) : php_new(&m, image, script);
+	vm_memory_end(&m);
+	return r;
+}
