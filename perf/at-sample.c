@@ -182,7 +182,8 @@ static void records_expire(struct sample_records *q, uint64_t time)
 
 enum {
 	DEEP_CALM = 8,	 /* stacks in a row that fit their copies: class 0 */
-	DEEP_LOWER = 64, /* ... that fit a smaller class */
+	DEEP_LOWER = 64, /* ... that fit a smaller class: the largest that one of them needed */
+	DEEP_SLOW = 16,	 /* copies: two that had no time for their class within so many */
 };
 
 static const uint32_t deep_bytes[] = {0,
@@ -197,7 +198,8 @@ _Static_assert(DEEP_KIB_7 << 10 == DEEP_MAX, "the largest class");
 
 struct deep_thread {
 	uint32_t tid;
-	uint16_t calm;
+	uint8_t calm, lower; /* stacks in a row */
+	uint8_t needed;	     /* the largest class that one of `lower` needed */
 	uint8_t class;
 	bool known; /* has a class of its own */
 };
@@ -211,6 +213,7 @@ struct deep {
 	uint8_t most;		     /* the largest class that there is time for at a sample */
 	struct deep_thread threads[DEEP_THREADS];
 	uint64_t copied;
+	uint64_t slow; /* `copied` at the last copy that had no time for its class; 0: none */
 };
 
 /* The ends of the copy are the same: it is the sample's. */
@@ -248,21 +251,33 @@ static void set_class(struct deep *d, struct deep_thread *t, uint8_t class)
 {
 	t->class = class;
 	t->known = true;
-	t->calm = 0;
+	t->calm = t->lower = t->needed = 0;
 	__atomic_store_n(&d->table->threads[t->tid % DEEP_THREADS], (uint64_t)t->tid << 32 | class,
 			 __ATOMIC_RELAXED);
 }
 
-/* Raises the class of a thread at once, before its stack is unwound.  @room: bytes of its class; @len: copied.  Where time was
+/* Was time short before, too?  One interrupt that took long is no measure of the next copy. */
+static bool is_slow(struct deep *d)
+{
+	uint64_t last = d->slow;
+
+	d->slow = d->copied;
+	return last && d->copied - last <= DEEP_SLOW;
+}
+
+/* Raises the class of a thread at once, before its stack is unwound.  @room: bytes of its class; @len: copied.  Where time is
  * short the class has no more room than was used. */
 static void outgrown(struct deep *d, uint32_t tid, uint32_t room, uint32_t len)
 {
 	struct deep_thread *t = &d->threads[tid % DEEP_THREADS];
-	uint8_t class = class_of(len + 1ull);
+	/* Each step that is too small cuts stacks off until the next. */
+	uint8_t class = class_of(len < room ? len + 1ull : 2ull * len);
 
 	if (t->tid != tid)
 		*t = (struct deep_thread){.tid = tid};
 	if (len < room) {
+		if (!is_slow(d))
+			return;
 		d->most = class;
 		set_class(d, t, class);
 	} else if (room < DEEP_MAX) {
@@ -318,15 +333,17 @@ void deep_learn(struct deep *d, uint32_t tid, uint64_t used, uint32_t room, bool
 			set_class(d, t, 0);
 		return;
 	}
+	t->calm = 0;
 	/* a quarter more: the next stack may be deeper, and begins inside a page */
 	wanted = class_of(max_u64(used, room) * 5 / 4 + DEEP_PAGE);
 	if (!whole && now && wanted <= now && used >= deep_bytes[now] / 2)
 		wanted = (uint8_t)(now + 1u);
 	wanted = (uint8_t)min_u64(wanted, d->most);
-	if (!t->known || wanted > now || ++t->calm >= DEEP_LOWER)
-		set_class(d, t, wanted);
+	t->needed = (uint8_t)min_u64(max_u64(t->needed, wanted), d->most);
+	if (!t->known || wanted > now || ++t->lower >= DEEP_LOWER)
+		set_class(d, t, t->needed);
 	else if (wanted == now)
-		t->calm = 0;
+		t->lower = t->needed = 0;
 }
 
 bool deep_copies(const struct deep *d, uint64_t used)

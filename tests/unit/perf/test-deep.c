@@ -218,6 +218,38 @@ static void test_classes(void **state)
 	fixture_free(f);
 }
 
+/* A stack that fits its copy, among deeper ones: the next may be deep again. */
+static void test_few_calm(void **state)
+{
+	struct fixture *f = fixture_new();
+
+	(void)state;
+	deep_learn(&f->d, TID, 900 << 10, 65528, true);
+	for (int i = 0; i < DEEP_LOWER; i++) {
+		deep_learn(&f->d, TID, 300 << 10, 65528, true);
+		assert_true(class_in_table(f, TID) >= 4);
+		if (i % 4 == 0)
+			deep_learn(&f->d, TID, 1000, 65528, true);
+		assert_true(class_in_table(f, TID) >= 4);
+	}
+	assert_int_equal(class_in_table(f, TID), 4);
+	fixture_free(f);
+}
+
+/* The smaller class is enough for each of them, not just for the last. */
+static void test_lower(void **state)
+{
+	struct fixture *f = fixture_new();
+
+	(void)state;
+	deep_learn(&f->d, TID, 900 << 10, 65528, true);
+	deep_learn(&f->d, TID, 300 << 10, 65528, true);
+	for (int i = 0; i < DEEP_LOWER - 1; i++)
+		deep_learn(&f->d, TID, 70 << 10, 65528, true);
+	assert_int_equal(class_in_table(f, TID), 4);
+	fixture_free(f);
+}
+
 /* A record that its class cut off raises the class before its stack is unwound. */
 static void test_outgrown(void **state)
 {
@@ -233,7 +265,38 @@ static void test_outgrown(void **state)
 	fixture_free(f);
 }
 
-/* Where time was short at a sample, the ring has no more room for stacks than was used, until a copy fills its class again. */
+/* @n copies of 64 KiB that had no time for more. */
+static void copy_slowly(struct fixture *f, int n)
+{
+	struct deep_sample s = sample_of(f, TIME);
+	struct deep_stack stack;
+
+	while (n-- > 0) {
+		put(f, TIME, TID, (64 << 10) / DEEP_PAGE)->goes_on = 1;
+		assert_true(finds(f, &s, &stack));
+		assert_true(stack.full);
+		deep_put(&f->d, stack.position);
+	}
+}
+
+/* One interrupt that took long is no measure of the next. */
+static void test_slow_once(void **state)
+{
+	struct fixture *f = fixture_new();
+
+	(void)state;
+	deep_learn(&f->d, TID, 900 << 10, 65528, true);
+	copy_slowly(f, 1);
+	assert_int_equal(class_in_table(f, TID), 7);
+	f->d.copied += DEEP_SLOW;
+	copy_slowly(f, 1);
+	assert_int_equal(class_in_table(f, TID), 7);
+	copy_slowly(f, 1);
+	assert_int_equal(class_in_table(f, TID), 2);
+	fixture_free(f);
+}
+
+/* Where time was short at samples, the ring has no more room for stacks than was used, until a copy fills its class again. */
 static void test_short_of_time(void **state)
 {
 	struct fixture *f = fixture_new();
@@ -243,9 +306,7 @@ static void test_short_of_time(void **state)
 	(void)state;
 	deep_learn(&f->d, TID, 900 << 10, 65528, true);
 	assert_int_equal(class_in_table(f, TID), 7);
-	put(f, TIME, TID, (64 << 10) / DEEP_PAGE)->goes_on = 1;
-	assert_true(finds(f, &s, &stack));
-	assert_true(stack.full);
+	copy_slowly(f, 2);
 	assert_int_equal(class_in_table(f, TID), 2);
 	deep_learn(&f->d, TID, 900 << 10, 65528, false);
 	assert_int_equal(class_in_table(f, TID), 2);
@@ -491,7 +552,10 @@ int main(void)
 		cmocka_unit_test(test_others),
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_classes),
+		cmocka_unit_test(test_few_calm),
+		cmocka_unit_test(test_lower),
 		cmocka_unit_test(test_outgrown),
+		cmocka_unit_test(test_slow_once),
 		cmocka_unit_test(test_short_of_time),
 		cmocka_unit_test(test_program_one_piece),
 		cmocka_unit_test(test_program),
