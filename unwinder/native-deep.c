@@ -336,7 +336,8 @@ static bool deep_holds(struct native *e, struct walk *w)
  * between: they are joined as guesses.  Other copies are joined where known callers lead to a frame of the tail:
  *
  *     copy, inside a large frame of F   |....F     F     ]                     ─► frames of the tail
- *     callers of F, seen at another stack pointer  [F][G][H][ ... ]      moved to the begin of F's caller, then as the tail
+ *     callers of F, seen at another stack pointer  [F][G][H][ ... ]      moved to the begin of F's caller, then as the tail:
+ *                                                                        several for each function
  *     the older tail                     ....[R][R][R][R][R][R]...       from the frame of the copy on, then as the tail */
 
 enum {
@@ -452,15 +453,6 @@ static void tail_keep(struct native *e, const struct walk *w)
 	new->used = ++e->tails_used;
 }
 
-/* The callers of the function that begins at @begin; NULL: none are known. */
-static struct native_way *way_find(const struct native *e, const struct walk *w, uint64_t begin)
-{
-	for (size_t i = 0; e->ways && begin && i < NATIVE_WAYS; i++)
-		if (e->ways[i].begin == begin && e->ways[i].key == w->snapshot->space->key)
-			return &e->ways[i];
-	return NULL;
-}
-
 /* The begin of the function of @frame: an address.  0: not known. */
 static uint64_t function_of(struct native *e, const struct walk *w, uint64_t frame)
 {
@@ -473,27 +465,56 @@ static uint64_t function_of(struct native *e, const struct walk *w, uint64_t fra
 	return pc - place.vaddr + begin;
 }
 
+/* Was the function called by the same frames? */
+static bool way_is(const struct native_way *a, const struct native_way *b)
+{
+	uint32_t n = (uint32_t)min_u64(a->n, NATIVE_WAY_SAME);
+
+	return n == min_u64(b->n, NATIVE_WAY_SAME) &&
+	       !memcmp(a->steps, b->steps, n * sizeof(a->steps[0]));
+}
+
+/* The next place of @of's function from @i on; NATIVE_WAYS: there is none. */
+static size_t way_next(const struct native *e, const struct native_way *of, size_t i)
+{
+	while (i < NATIVE_WAYS && (e->ways[i].begin != of->begin || e->ways[i].key != of->key))
+		i++;
+	return i;
+}
+
+/* The place for @way: that of the same callers, or the oldest of too many of the function, or a new one. */
+static struct native_way *way_place(struct native *e, const struct native_way *way)
+{
+	struct native_way *oldest = NULL;
+	size_t n = 0;
+
+	for (size_t i = way_next(e, way, 0); i < NATIVE_WAYS; i = way_next(e, way, i + 1), n++) {
+		if (way_is(&e->ways[i], way))
+			return &e->ways[i];
+		if (!oldest || e->ways[i].kept < oldest->kept)
+			oldest = &e->ways[i];
+	}
+	return n < NATIVE_WAYS_OF_ONE ? &e->ways[e->next_way++ % NATIVE_WAYS] : oldest;
+}
+
 /* Keeps the callers of the function that the walk left its copy in. */
 static void way_keep(struct native *e, const struct walk *w)
 {
 	const struct native_tail *t = e->tail;
-	struct native_way *way;
-	uint64_t begin;
+	struct native_way way = {.key = w->snapshot->space->key};
 
-	if (e->tail_owner != w || t->n < 2 || !w->snapshot->space->key)
+	if (e->tail_owner != w || t->n < 2 || !way.key)
 		return;
 	if (!e->ways)
 		e->ways = calloc(NATIVE_WAYS, sizeof(*e->ways));
-	begin = function_of(e, w, t->steps[0].frame);
-	if (!e->ways || !begin)
+	way.begin = function_of(e, w, t->steps[0].frame);
+	if (!e->ways || !way.begin)
 		return;
-	way = way_find(e, w, begin);
-	if (!way)
-		way = &e->ways[e->next_way++ % NATIVE_WAYS];
-	*way = (struct native_way){.begin = begin, .key = w->snapshot->space->key};
-	for (uint32_t i = 1; i < t->n && way->n < NATIVE_WAY_STEPS; i++)
-		way->steps[way->n++] = (struct native_tail_step){t->steps[i].sp - t->steps[1].sp,
-								 t->steps[i].frame};
+	for (uint32_t i = 1; i < t->n && way.n < NATIVE_WAY_STEPS; i++)
+		way.steps[way.n++] = (struct native_tail_step){t->steps[i].sp - t->steps[1].sp,
+							       t->steps[i].frame};
+	way.kept = ++e->ways_kept;
+	*way_place(e, &way) = way;
 }
 
 /* The first step of @t that is a caller of the frame pushed last, which has the stack pointer @sp, and a caller that begins
@@ -557,13 +578,39 @@ static bool tail_join_from(struct native *e, struct walk *w, struct native_tail 
 	return true;
 }
 
-/* By the callers that its function had before. */
+static uint64_t frames_hash(const struct walk *w, uint32_t from)
+{
+	uint64_t hash = w->n;
+
+	for (uint32_t i = from; i < w->n; i++)
+		hash = hash_u64(hash ^ w->frames[i]);
+	return hash;
+}
+
+/* By callers that its function had before.  Where several ways lead to the tail all must give the same frames. */
 static bool tail_join_way(struct native *e, struct walk *w, struct native_tail *t, uint64_t cfa)
 {
-	const struct native_way *way =
-		cfa ? way_find(e, w, function_of(e, w, w->frames[w->n - 1])) : NULL;
+	struct native_way of = {.key = w->snapshot->space->key};
+	struct native_tail *older = tail_find(e, w, true);
+	const struct native_way *found = NULL;
+	uint64_t hash, frames = 0;
+	uint32_t n = w->n;
 
-	return way && tail_join_by(e, w, t, tail_find(e, w, true), way->steps, way->n, cfa);
+	of.begin = cfa && e->ways ? function_of(e, w, w->frames[n - 1]) : 0;
+	for (size_t i = of.begin ? way_next(e, &of, 0) : NATIVE_WAYS; i < NATIVE_WAYS;
+	     i = way_next(e, &of, i + 1)) {
+		const struct native_way *way = &e->ways[i];
+
+		if (!tail_join_by(e, w, t, older, way->steps, way->n, cfa))
+			continue;
+		hash = frames_hash(w, n);
+		w->n = n;
+		if (found && hash != frames)
+			return false;
+		found = way;
+		frames = hash;
+	}
+	return found && tail_join_by(e, w, t, older, found->steps, found->n, cfa);
 }
 
 /* The walk has ended at the end of its copy, in the frame pushed last: as tail_caller(). */

@@ -65,7 +65,13 @@ struct native_code_page {
 
 enum { NATIVE_USERS = 256, NATIVE_ROOTS = 256 };
 
-enum { NATIVE_TAILS = 16, NATIVE_WAYS = 64, NATIVE_WAY_STEPS = 24 };
+enum {
+	NATIVE_TAILS = 16,
+	NATIVE_WAYS = 64,
+	NATIVE_WAYS_OF_ONE = 4, /* of a function */
+	NATIVE_WAY_STEPS = 24,
+	NATIVE_WAY_SAME = 8, /* frames, which ways of a function differ in */
+};
 
 /* The frames that a thread had in its copy and beyond it, with their stack pointers, ascending, the last is the root
  * (native-deep.c). */
@@ -85,6 +91,7 @@ struct native_way {
 	uint64_t begin; /* of the function */
 	uint32_t key;	/* 0: a free place */
 	uint32_t n;
+	uint64_t kept; /* native.ways_kept */
 	struct native_tail_step steps[NATIVE_WAY_STEPS];
 };
 
@@ -257,6 +264,7 @@ struct native {
 	uint64_t tails_used;
 	struct native_way *ways; /* NATIVE_WAYS; NULL: none yet */
 	uint32_t next_way;	 /* the place that was taken first */
+	uint64_t ways_kept;
 	struct native_end ends[NATIVE_ENDS];
 	struct native_script *script; /* NULL: not needed so far */
 	bool script_renew; /* another batch: what its stacks need is read after the samples of all of these */

@@ -408,6 +408,65 @@ static void test_joined_by_way(void **state)
 	assert_result(f, UW_CUT, UW_OK, 1);
 }
 
+/* The same thread, BARE at the end of its copy, with the callers @first and @second; they have two words, or BARE's three. */
+static void deep_bare(struct fixture *f, uint64_t first, uint64_t second)
+{
+	size_t at = COPIED + 2;
+
+	deep(f, 90);
+	f->stack[COPIED - 1] = f->fake.stack[COPIED - 1] = BARE + CALL_AT;
+	memset(&f->fake.stack[COPIED], 0, (WORDS - COPIED) * 8);
+	f->fake.stack[at] = first;
+	at += first == BARE + CALL_AT ? 3 : FRAME;
+	f->fake.stack[at] = second;
+	for (at += FRAME; at + FRAME < WORDS; at += FRAME)
+		f->fake.stack[at] = SMALL + 1;
+	f->fake.stack[at] = ROOTED + 1;
+	run_deep(f);
+	assert_int_equal(f->res.outcome, UW_WHOLE);
+	assert_false(f->res.completed);
+}
+
+/* A copy that ends in BARE, at another stack pointer, and the process is gone. */
+static void run_bare(struct fixture *f)
+{
+	enum { BARE_AT = COPIED + 41 };
+
+	deep(f, 90);
+	run_deep(f);
+	assert_result(f, UW_WHOLE, UW_OK, ALL + 1);
+	moving.gone_after = 1;
+	f->regs[UW_X86_SP] = SP + BARE_AT * 8;
+	f->snapshot.stack = (uint8_t *)&f->stack[BARE_AT];
+	f->snapshot.stack_len = 8;
+	run_at(f, BARE + CALL_AT);
+	f->regs[UW_X86_SP] = SP;
+	f->snapshot.stack = (uint8_t *)f->stack;
+}
+
+/* A function with several ways: the one that leads to the proved stack.  Two that do give no frame. */
+static void test_joined_by_ways(void **state)
+{
+	struct fixture *f = *state;
+
+	f->fake.bare[CALL_AT - 5] = 0xe8;
+	deep_bare(f, SMALL + 2, SMALL + 2);
+	deep_bare(f, BARE + CALL_AT, SMALL + 1); /* an odd number of words */
+	for (int i = 0; i < 64; i++)		 /* known callers need no other place */
+		deep_bare(f, SMALL + 2, SMALL + 2);
+	deep_bare(f, BARE + CALL_AT, SMALL + 1);
+	run_bare(f);
+	assert_int_equal(f->res.outcome, UW_WHOLE);
+	assert_true(f->res.completed);
+	assert_marked(f, 1);
+	assert_int_equal(uw_frame_pc(room[1]), SMALL + 2);
+	assert_int_equal(uw_frame_pc(room[2]), SMALL + 2);
+	assert_int_equal(uw_frame_pc(room[3]), SMALL + 1);
+	deep_bare(f, SMALL + 3, SMALL + 2);
+	run_bare(f);
+	assert_result(f, UW_CUT, UW_OK, 1);
+}
+
 /* A signal's frame leads out of the copy and ends there, and the process's memory is out of reach. */
 static void test_no_memory(void **state)
 {
@@ -452,7 +511,7 @@ int main(void)
 		TEST(test_root),	  TEST(test_joined),	     TEST(test_bound),
 		TEST(test_confirmed),	  TEST(test_joined_in_copy), TEST(test_joined_by_cfa),
 		TEST(test_read_time),	  TEST(test_no_memory),	     TEST(test_joined_by_older),
-		TEST(test_joined_by_way),
+		TEST(test_joined_by_way), TEST(test_joined_by_ways),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
