@@ -1,14 +1,17 @@
 /* helper.c - see helper.h.  The process is a base/child.h: it ends with its socket, with the thread
  * that made it, or by SIGKILL. */
 #include <errno.h>
+#include <fcntl.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -67,23 +70,27 @@ static int deliver(int fd, const void *data, size_t len, int sent_fd)
 /* ---- the helper process ---- */
 
 struct start {
-	const struct window *window;
+	int fds[CHILD_KEPT]; /* the socket, and that of the partner, -1: none */
+	bool is_partner;
+	struct window window; /* `at` NULL: it comes as the first message */
 	const struct helper_role *role;
-	const void *arg;
-	int fd, partner; /* the partner's own: both are one */
+	const void *arg; /* NULL: `bytes` */
+	_Alignas(8) uint8_t bytes[HELPER_ARG_MAX];
 };
+_Static_assert(sizeof(struct start) <= CHILD_ARG_MAX && offsetof(struct start, fds) == 0,
+	       "as the spare passes it on");
 
 static bool serve_one(const struct start *s, void *kept, uint8_t *request)
 {
 	struct helper_call call = {
 		.request = request,
-		.answer = s->window->at + PAGE,
-		.room = s->window->room,
+		.answer = s->window.at + PAGE,
+		.room = s->window.room,
 		.answer_fd = -1,
-		.mark = (_Atomic uint64_t *)(void *)s->window->at,
-		.partner = s->partner,
+		.mark = (_Atomic uint64_t *)(void *)s->window.at,
+		.partner = s->fds[s->is_partner ? 0 : 1],
 	};
-	ssize_t n = receive(s->fd, request, HELPER_REQUEST_MAX, &call.fd, 0);
+	ssize_t n = receive(s->fds[0], request, HELPER_REQUEST_MAX, &call.fd, 0);
 	struct head head = {.kind = ANSWER};
 	int r;
 
@@ -94,7 +101,7 @@ static bool serve_one(const struct start *s, void *kept, uint8_t *request)
 	atomic_store(call.mark, 0);
 	head.len = call.answer_len;
 	head.partner_len = call.partner_len;
-	r = call.partner_lost ? -EPIPE : deliver(s->fd, &head, sizeof(head), call.answer_fd);
+	r = call.partner_lost ? -EPIPE : deliver(s->fds[0], &head, sizeof(head), call.answer_fd);
 	(void)fd_close(call.fd);
 	(void)fd_close(call.answer_fd);
 	return r >= 0;
@@ -113,14 +120,27 @@ static void wait_idle(int fd)
 #endif
 }
 
+static void receive_window(int from, struct window *w)
+{
+	_cleanup_(fd_closep) int fd = -1;
+
+	if (receive(from, &w->room, sizeof(w->room), &fd, 0) != sizeof(w->room))
+		return;
+	w->at = mmap(NULL, PAGE + w->room, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (w->at == MAP_FAILED)
+		w->at = NULL;
+}
+
 static void helper_run(void *arg)
 {
-	const struct start *s = arg;
+	struct start *s = arg;
 	uint8_t *request = malloc(HELPER_REQUEST_MAX);
-	void *kept = s->role->begin ? s->role->begin(s->arg) : NULL;
+	void *kept = s->role->begin ? s->role->begin(s->arg ? s->arg : s->bytes) : NULL;
 
-	while (request && (kept || !s->role->begin) && serve_one(s, kept, request))
-		wait_idle(s->fd);
+	if (!s->window.at)
+		receive_window(s->fds[0], &s->window);
+	while (request && s->window.at && (kept || !s->role->begin) && serve_one(s, kept, request))
+		wait_idle(s->fds[0]);
 }
 
 /* ---- between two ---- */
@@ -192,15 +212,32 @@ ssize_t helper_ask_back(struct helper_call *call, const void *question, size_t l
 
 /* ---- the asker ---- */
 
-/* Address space only; where the kernel does not overcommit, a smaller window has to suffice.
+/* Memory for a window that a process gets as a descriptor; it can write to it, and not shrink it under us.  -1: none (a limit on
+ * the size of files counts here too, and the kernel would send a signal). */
+static int window_memory(size_t len)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur < len)
+		return -1;
+	fd = memfd_create("window", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0 || ftruncate(fd, (off_t)len) < 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		return -1;
+	return take_fd(fd);
+}
+
+/* Address space only; where the kernel does not overcommit, a smaller window has to suffice.  @fd: its memory, -1: a child that is
+ * forked from here has it.
  */
-static int make_window(struct window *w, size_t room)
+static int make_window(struct window *w, size_t room, int fd)
 {
 	void *window = MAP_FAILED;
 
 	for (; room >= PAGE; room /= 2) {
 		window = mmap(NULL, PAGE + room, PROT_READ | PROT_WRITE,
-			      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+			      MAP_SHARED | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
 		if (window != MAP_FAILED)
 			break;
 	}
@@ -210,23 +247,29 @@ static int make_window(struct window *w, size_t room)
 	return 0;
 }
 
-/* One of the processes, with its window: processes that are made later do not need it. */
-static int start_process(struct window *window, struct start *start, const int keep[CHILD_KEPT],
-			 pid_t *ret_pid)
+/* One of the processes, with its window: processes that are made later do not need it.  @own: our end of its socket. */
+static int start_process(struct window *window, struct start *start, int own, pid_t *ret_pid)
 {
 	const struct helper_role *role = start->role;
+	_cleanup_(fd_closep) int memory = role->from_spare ? window_memory(PAGE + role->room) : -1;
 	struct child child = {
 		.name = role->name,
-		.keep = {keep[0], keep[1]},
+		.keep = {start->fds[0], start->fds[1]},
 		.rights = role->rights,
 		.calls = role->calls,
 		.other_user = role->other_user,
 		.run = helper_run,
 		.arg = start,
+		.arg_size = memory >= 0 ? sizeof(*start) : 0,
 	};
-	int r = make_window(window, role->room);
+	int r = make_window(window, role->room, memory);
 
-	start->window = window;
+	if (r >= 0 && memory >= 0) {
+		(void)madvise(window->at, PAGE + window->room, MADV_DONTFORK);
+		r = deliver(own, &window->room, sizeof(window->room), memory);
+	}
+	if (memory < 0)
+		start->window = *window;
 	if (r >= 0)
 		r = child_start(&child, ret_pid);
 	if (r >= 0)
@@ -234,16 +277,29 @@ static int start_process(struct window *window, struct start *start, const int k
 	return trace(r);
 }
 
+static struct start start_of(const struct helper_role *role, const void *arg)
+{
+	struct start start = {.role = role, .fds = {-1, -1}, .arg = arg};
+
+	if (role->from_spare && role->arg_size <= sizeof(start.bytes)) {
+		start.arg = NULL;
+		if (role->arg_size)
+			memcpy(start.bytes, arg, role->arg_size);
+	}
+	return start;
+}
+
 static int start_partner(struct helper *h, const struct helper_role *role, const void *arg,
 			 int *ret_fd)
 {
-	struct start start = {.role = role, .arg = arg};
+	struct start start = start_of(role, arg);
 	int pair[2], r;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return fail(-errno);
-	start.fd = start.partner = pair[1];
-	r = start_process(&h->partner_window, &start, (const int[]){pair[1], -1}, &h->partner);
+	start.is_partner = true;
+	start.fds[0] = pair[1];
+	r = start_process(&h->partner_window, &start, pair[0], &h->partner);
 	(void)fd_close(pair[1]);
 	if (r >= 0)
 		*ret_fd = pair[0];
@@ -255,17 +311,17 @@ static int start_partner(struct helper *h, const struct helper_role *role, const
 static int helper_start(struct helper *h, const struct helper_role *role, const void *arg)
 {
 	_cleanup_(fd_closep) int partner = -1;
-	struct start start = {.role = role, .arg = arg};
+	struct start start = start_of(role, arg);
 	int pair[2], r = role->partner ? start_partner(h, role->partner, arg, &partner) : 0;
 
 	if (r < 0)
 		return trace(r);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return fail(-errno);
-	start.fd = pair[1];
-	start.partner = partner;
+	start.fds[0] = pair[1];
+	start.fds[1] = partner;
 	h->fd = pair[0];
-	r = start_process(&h->window, &start, (const int[]){pair[1], partner}, &h->pid);
+	r = start_process(&h->window, &start, pair[0], &h->pid);
 	(void)fd_close(pair[1]);
 	return trace(r);
 }

@@ -36,6 +36,7 @@
 
 enum {
 	HELPER_REQUEST_MAX = 12 << 10,
+	HELPER_ARG_MAX = 320,
 	/* An answer larger than this leaves no memory behind. */
 	HELPER_KEPT_BYTES = 1 << 20,
 };
@@ -59,7 +60,11 @@ struct helper_role {
 	size_t room;	  /* for an answer; unused pages cost nothing */
 	uint64_t rights;  /* capabilities that it keeps: CAPS_BIT() */
 	enum child_calls calls;
-	bool other_user;		   /* struct child */
+	bool other_user; /* struct child */
+	/* The role is a constant, and the @arg of begin() is arg_size bytes (HELPER_ARG_MAX) without a pointer into memory of its
+	 * maker: where a recording runs, the process comes from the spare (base/child.h). */
+	bool from_spare;
+	size_t arg_size;
 	const struct helper_role *partner; /* NULL: none */
 	/* In the helper process, once. Its result is the @kept of serve(). */
 	void *(*begin)(const void *arg);

@@ -109,6 +109,7 @@ static const struct helper_role memory_role = {
 	.name = "pw-memory",
 	.room = sizeof(struct read_answer) + READ_MAX,
 	.calls = CHILD_CALLS_GIVEN,
+	.from_spare = true,
 	.serve = serve,
 };
 

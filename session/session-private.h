@@ -107,6 +107,7 @@ struct session {
 	struct writer_event followers[PERF_MAX_FOLLOWERS];
 	struct loader *loader;
 	struct memory_guard *memory_guard; /* the unwinder's */
+	bool has_spare;			   /* child_spare() */
 	struct reader *reader;
 	struct unwind_stage *unwinder;
 	struct emit *emit;

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/error.h"
 #include "proc/procfs.h"
 #include "session/pipeline/jit-hint.h"
@@ -284,7 +285,7 @@ int session_summary(struct session *s, struct session_summary *ret)
 		.self_cpu_s = (double)(session_own_cpu_ns() - s->cpu_at_start +
 				       session_helpers_cpu_ns(s)) /
 			      1e9,
-		.self_peak_rss_kb = (uint64_t)ru.ru_maxrss,
+		.self_peak_rss_kb = (uint64_t)ru.ru_maxrss + child_peak_kb(),
 		.code = session_code(s),
 		.bytes = s->sink->bytes,
 		.notes = (const char *const *)s->notes,

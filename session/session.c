@@ -26,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/error.h"
 #include "proc/procfs.h"
 #include "session/pipeline/thin.h"
@@ -705,7 +706,13 @@ static int make_loader(struct session *s)
 		return trace(r);
 	options.memory = s->memory_guard;
 	options.cache = session_cache(s);
-	return trace(loader_new(&options, &s->loader));
+	r = loader_new(&options, &s->loader);
+	/* The first helper processes are forked from here, while the session is small; later ones come from the spare. */
+	if (r < 0)
+		return trace(r);
+	child_spare();
+	s->has_spare = true;
+	return 0;
 }
 
 static int make_reader(struct session *s, uint64_t maps_wait_ns)
@@ -944,6 +951,8 @@ struct session *session_free(struct session *s)
 	(void)process_table_free(s->processes);
 	(void)uw_modules_free(s->modules);
 	(void)memory_guard_free(s->memory_guard);
+	if (s->has_spare)
+		child_spare_end();
 	slot_queue_deinit(&s->entries);
 	byte_queue_deinit(&s->outcomes);
 	waker_deinit(&s->unwinder_waker);

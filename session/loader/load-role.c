@@ -332,6 +332,8 @@ const struct helper_role load_parse_role = {
 	.room = ANSWER_ROOM,
 	.calls = CHILD_CALLS_GIVEN,
 	.other_user = true,
+	.from_spare = true,
+	.arg_size = sizeof(struct load_role_arg),
 	.begin = parser_begin,
 	.serve = parser_serve,
 };
@@ -737,6 +739,8 @@ const struct helper_role load_role = {
 	.rights = CAPS_ALL,
 	.calls = CHILD_CALLS_OPEN,
 	.partner = &load_parse_role,
+	.from_spare = true,
+	.arg_size = sizeof(struct load_role_arg),
 	.begin = opener_begin,
 	.serve = opener_serve,
 };

@@ -16,11 +16,12 @@
 #include "session/loader/loader-work.h"
 
 struct load_role_arg {
-	const char *root;
+	char root[256];
 	bool copies; /* a copy of a module's file comes with the answer: an engine reads it itself */
 	int nice,
 		nice_later; /* of pw-parse, while samples wait for the request and otherwise; may be equal */
 };
+_Static_assert(sizeof(struct load_role_arg) <= HELPER_ARG_MAX, "helper_role.arg_size");
 /* begin() of both takes a struct load_role_arg. */
 extern const struct helper_role load_role, load_parse_role;
 

@@ -131,7 +131,24 @@ static struct load_slot *owner_of(struct load_pool *pool, const struct load_requ
 	return NULL;
 }
 
-/* A free helper; another one is made only when all have been busy for slow_ns. */
+/* Has it been busy for slow_ns, asleep or computing?  A helper that waits for a CPU is not slow: another one would wait too. */
+static bool is_slow(const struct load_pool *pool, struct load_slot *slot, uint64_t now)
+{
+	uint64_t cpu_ns, slow_ns = pool->options.slow_ns;
+
+	if (now - slot->asked_at < slow_ns)
+		return false;
+	if (slot->slow || (slot->slow_at && now - slot->slow_at < slow_ns))
+		return slot->slow;
+	cpu_ns = helper_cpu_ns(slot->helper);
+	if (!slot->slow_at)
+		slot->slow_cpu_ns = cpu_ns;
+	slot->slow_at = now;
+	slot->slow = cpu_ns - slot->slow_cpu_ns >= slow_ns || !helper_runnable(slot->helper);
+	return slot->slow;
+}
+
+/* A free helper; another one is made only when all are slow. */
 static struct load_slot *free_slot(struct load_pool *pool, uint64_t now)
 {
 	struct load_slot *room = NULL;
@@ -146,7 +163,7 @@ static struct load_slot *free_slot(struct load_pool *pool, uint64_t now)
 		}
 		if (!slot->busy)
 			return slot;
-		slow &= now - slot->asked_at >= pool->options.slow_ns;
+		slow &= is_slow(pool, slot, now);
 	}
 	return room && slow && make_helper(pool, room, now) >= 0 ? room : NULL;
 }
@@ -212,6 +229,8 @@ int load_pool_ask(struct load_pool *pool, const struct load_work *work, uint64_t
 	slot->busy = true;
 	slot->work = *work;
 	slot->asked_at = slot->progress_at = slot->seen_at = now;
+	slot->slow = false;
+	slot->slow_at = 0;
 	note_owner(pool, slot);
 	return 0;
 }

@@ -24,7 +24,8 @@ struct load_pool_options {
 	const struct helper_role *role; /* NULL: load_role */
 	struct load_role_arg arg;
 	struct memory_guard *guard; /* for the memory of processes; may be NULL */
-	uint64_t slow_ns;	    /* after this time another helper takes the other requests */
+	uint64_t
+		slow_ns; /* a helper that sleeps after this time, or has then used as much CPU: another one takes the others */
 	uint64_t deadline_ns, total_ns;
 };
 
@@ -38,6 +39,9 @@ struct load_slot {
 	bool busy;
 	struct load_work work;
 	uint64_t asked_at, progress_at, seen_at, cpu_ns;
+	bool slow;
+	uint64_t slow_at,
+		slow_cpu_ns; /* the last look whether it is slow, 0: none; its CPU time at the first one */
 	uint64_t generation;
 };
 

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -377,13 +378,19 @@ static struct load_role_arg role_arg(const char *root, bool copies)
 	struct rlimit limit = {0};
 	bool may = getrlimit(RLIMIT_NICE, &limit) == 0 && limit.rlim_cur >= (rlim_t)(20 - nice);
 
-	return (struct load_role_arg){root, copies, nice, may ? nice + LATER_NICE : nice};
+	struct load_role_arg arg = {
+		.copies = copies, .nice = nice, .nice_later = may ? nice + LATER_NICE : nice};
+
+	(void)snprintf(arg.root, sizeof(arg.root), "%s", root);
+	return arg;
 }
 
 int loader_new(const struct loader_options *options, struct loader **ret_loader)
 {
 	struct loader *l;
-	int r = loader_make(options->root, options->answers, &l);
+	int r = strlen(options->root) < sizeof((struct load_role_arg){0}.root)
+			? loader_make(options->root, options->answers, &l)
+			: fail(-ENAMETOOLONG);
 
 	if (r < 0) {
 		(void)fd_close(options->cache);

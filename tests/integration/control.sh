@@ -391,7 +391,7 @@ check guarded-main guarded perfwind 38 5 2 34 $DIRECT_BIT
 check guarded-hook guarded pw-hook
 check guarded-files guarded pw-files 38 2 $DIRECT_BIT
 check guarded-parse guarded pw-parse
-known_names() { ! pgrep -P "$DAEMON_PID" -l | grep -vE ' (pw-hook|pw-files|pw-parse|pw-memory|pw-close)$'; }
+known_names() { ! pgrep -P "$DAEMON_PID" -l | grep -vE ' (pw-hook|pw-files|pw-parse|pw-memory|pw-close|pw-spare)$'; }
 check guarded-all known_names
 kill "$(asker_of $asking)"
 

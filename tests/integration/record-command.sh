@@ -122,6 +122,7 @@ helpers_listed() {
 		name=$(cat "/proc/$pid/comm")
 		case $name in
 		pw-bpf) n_filters=1 ;; # made before the session has its two
+		pw-spare) n_filters=2 ;; # the session's: its children load theirs
 		pw-parse | pw-memory) n_filters=4 ;; # two of their own: RIGHTS_GIVEN, and the calls that libraries try
 		*) n_filters=3 ;;
 		esac
@@ -146,7 +147,7 @@ thread() { grep -lx "$1" /proc/$session/task/*/comm | sed 's,/comm,,; s,/proc/,,
 helper() { pgrep -P $session -x "$1"; }
 # 38 PERFMON, 5 KILL, 34 SYSLOG, 14 IPC_LOCK; 2 DAC_READ_SEARCH, 19 SYS_PTRACE, 40 CHECKPOINT_RESTORE, 6 and 7 SETGID and SETUID, 23
 # SYS_NICE; 1 DAC_OVERRIDE, 3 FOWNER: before the output was open.  39 BPF, 24 SYS_RESOURCE.
-check listed-helpers wait_for helpers_listed pw-files pw-parse pw-memory
+check listed-helpers wait_for helpers_listed pw-files pw-parse pw-memory pw-spare
 if [ "$(id -u)" != 0 ] || ! setpriv --dump 2>/dev/null | grep '^Capability bounding set' | grep -q sys_ptrace; then
 	skip capabilities "not root with SYS_PTRACE: the session keeps what its user has"
 else
@@ -158,6 +159,7 @@ else
 		case $name in
 		"") of=$session effective="38 5 34 14" permitted=$effective ;;
 		pw-loader) of=$(thread $name) effective=5 permitted="5 38 2 19 $CAPABILITY_40 6 7 23" ;;
+		pw-spare) of=$(helper $name) effective=5 permitted="5 38 2 19 $CAPABILITY_40 6 7 23" ;;
 		pw-unwind) of=$(thread $name) effective= permitted= ;;
 		pw-files) of=$(helper $name) effective="38 2 19 $CAPABILITY_40 6 7 23" permitted=$effective ;;
 		pw-bpf) of=$(helper $name) effective="38 39 24" permitted=$effective ;;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -19,7 +20,8 @@
 #include "base/helper.h"
 #include "tests/unit/cmocka.h"
 
-enum { ECHO, COUNT, SLEEP, DIE, FDS, PASS, LARGE, RIGHTS, SPIN, HEAP };
+enum { ECHO, COUNT, SLEEP, DIE, FDS, PASS, LARGE, RIGHTS, SPIN, HEAP, MAPPED };
+static const uint8_t *late_page; /* mapped when the spare is there */
 enum { LARGE_BYTES = 3 << 20 };
 
 struct kept {
@@ -73,6 +75,8 @@ static void serve(void *kept, struct helper_call *call)
 {
 	struct kept *k = kept;
 	struct stat st = {0};
+	unsigned char resident;
+	uintptr_t late;
 
 	k->calls++;
 	switch (call->request[0]) {
@@ -108,6 +112,10 @@ static void serve(void *kept, struct helper_call *call)
 	case HEAP:
 		use_heap();
 		put(call, (uint64_t)getpid());
+		break;
+	case MAPPED:
+		memcpy(&late, call->request + 1, sizeof(late));
+		put(call, mincore((void *)late, 1, &resident) == 0);
 		break;
 	case RIGHTS:
 		put(call, (uint64_t)prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0));
@@ -580,6 +588,79 @@ static void test_idle(void **state)
 	(void)helper_free(h);
 }
 
+static const struct helper_role late_role = {
+	.name = "test-helper",
+	.room = 4 << 20,
+	.from_spare = true,
+	.arg_size = sizeof(uint64_t),
+	.begin = begin,
+	.serve = serve,
+};
+static const struct helper_role late_partner = {
+	.name = "test-partner",
+	.room = 4096,
+	.from_spare = true,
+	.arg_size = sizeof(uint64_t),
+	.begin = begin,
+	.serve = partner_serve,
+};
+static const struct helper_role late_first = {
+	.name = "test-first",
+	.room = 4096,
+	.from_spare = true,
+	.arg_size = sizeof(uint64_t),
+	.partner = &late_partner,
+	.serve = first_serve,
+};
+
+static bool sees_late_page(void)
+{
+	const uint64_t first = 100;
+	uint8_t request[1 + sizeof(late_page)] = {MAPPED};
+	const uint8_t *data;
+	struct helper *h;
+	uint64_t mapped;
+	size_t len;
+	int fd;
+
+	assert_int_equal(helper_new(&late_role, &first, &h), 0);
+	memcpy(request + 1, &late_page, sizeof(late_page));
+	assert_int_equal(helper_ask(h, request, sizeof(request), -1), 0);
+	assert_int_equal(wait_for(h, &data, &len, &fd), 0);
+	assert_int_equal(len, sizeof(mapped));
+	memcpy(&mapped, data, sizeof(mapped));
+	helper_done(h);
+	assert_int_equal(ask(h, COUNT), 102); /* begin() had its argument */
+	assert_int_equal(ask(h, FDS), 4);
+	(void)helper_free(h);
+	return mapped;
+}
+
+/* A helper that is made late has no memory that its maker got meanwhile. */
+static void test_late(void **state)
+{
+	const uint64_t first = 7;
+	struct helper *h;
+	uint64_t value;
+	int tries = 0;
+
+	(void)state;
+	child_spare();
+	late_page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(late_page != MAP_FAILED);
+	while (sees_late_page()) /* the spare did not get a CPU in time */
+		assert_true(++tries < 100);
+	assert_int_equal(helper_new(&late_first, &first, &h), 0);
+	assert_int_equal(ask_two(h, ADD, &value), 0);
+	assert_int_equal(value, 8);
+	(void)helper_free(h);
+	child_spare_end();
+	assert_true(sees_late_page());
+	while (child_left("pw-spare"))
+		(void)poll(NULL, 0, 1);
+	no_process_is_left();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -597,6 +678,7 @@ int main(void)
 		cmocka_unit_test(test_partner_gives),
 		cmocka_unit_test(test_partner_spins),
 		cmocka_unit_test(test_idle),
+		cmocka_unit_test(test_late),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
