@@ -12,6 +12,12 @@
  *     pop %rbp                       CFA = rsp + 16
  *     [cmp N(%r15),%rsp; ja]  ret    CFA = rsp + 8        asks for a safepoint
  *
+ * Virtual threads: a frame that the VM brought back returns to the barrier, not to its caller. That brings further frames back, or
+ * goes on in the frame of Continuation.enterSpecial. Each frame that is brought back stands directly below that one; rbp is not known:
+ *
+ *     mov N(%r15),%rsp               CFA = rsp + that frame
+ *     push %rax                      CFA = rbp + 16
+ *
  * Interpreter: rbp is its frame.  [rbp - 8] is the caller's stack pointer, which may have been moved to make room for
  * locals; r13 has it while the frame is made. */
 #include <errno.h>
@@ -454,6 +460,23 @@ static void add_adapter(struct vm_cfi *cfi, const struct vm_code *c)
 	}
 }
 
+/* The return address is looked up one byte before the barrier. */
+static void add_barriers(struct vm_cfi *cfi, const struct vm_code *c)
+{
+	const struct bytes code = {c->bytes, c->bytes ? c->end - c->start : 0};
+
+	row_cfa(cfi, REG_RBP, 16);
+	row_saved(cfi, REG_RBP, 16);
+	for (size_t at = 1; c->frame >= 16 && at + 8 <= code.len; at++) {
+		if (!IS_AT(&code, at, "\x49\x8b\xa7") || code.p[at + 7] != 0x50)
+			continue;
+		row_at(cfi, c->start + at - 1);
+		row_cfa(cfi, REG_RSP, c->frame);
+		row_at(cfi, c->start + at + 8);
+		row_cfa(cfi, REG_RBP, 16);
+	}
+}
+
 void vm_cfi_add(struct vm_cfi *cfi, const struct vm_code *c)
 {
 	if (!begin_fde(cfi, c, false))
@@ -470,6 +493,9 @@ void vm_cfi_add(struct vm_cfi *cfi, const struct vm_code *c)
 	case VM_FP:
 		row_cfa(cfi, REG_RBP, 16);
 		row_saved(cfi, REG_RBP, 16);
+		break;
+	case VM_BARRIER:
+		add_barriers(cfi, c);
 		break;
 	case VM_ADAPTER:
 		add_adapter(cfi, c);

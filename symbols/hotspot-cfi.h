@@ -10,7 +10,8 @@ enum vm_kind {
 	VM_STUB,     /* the same, without a prologue that is known */
 	VM_LEAF,     /* the return address is on top of the stack */
 	VM_FP,	     /* stubs: frame pointers, or code that has to be looked at */
-	VM_ADAPTER,  /* moves arguments between compiled and interpreted code */
+	VM_BARRIER, /* the same, with those of virtual threads; frame: that of the code that entered the thread */
+	VM_ADAPTER, /* moves arguments between compiled and interpreted code */
 	VM_INTERPRETER,
 };
 

@@ -105,6 +105,9 @@ struct reading {
 	uint8_t *bytes; /* of the code in hand */
 	size_t room;
 	uint64_t code_left;
+	/* Virtual threads: the stubs that bring frames back, and the bytes of the frame that they end in. */
+	struct vm_code barrier;
+	uint32_t entered;
 	int error; /* -ENOMEM */
 };
 
@@ -777,7 +780,7 @@ static enum vm_kind kind_of(const char *name, uint32_t frame)
 		return VM_ADAPTER;
 	if (strstr(name, "vtable") || strstr(name, "MethodHandles") || strstr(name, "signature"))
 		return VM_LEAF;
-	return VM_FP;
+	return strstr(name, "continuation") ? VM_BARRIER : VM_FP;
 }
 
 static void name_blob(struct reading *rd, uint64_t blob, const struct vm_code *c, const char *text)
@@ -788,8 +791,20 @@ static void name_blob(struct reading *rd, uint64_t blob, const struct vm_code *c
 	if (c->kind == VM_COMPILED)
 		len = vm_method_name(rd->vm, vm_pointer(rd->vm, blob, VM_NMETHOD_METHOD), name,
 				     sizeof(name));
+	if (len && c->native && !strcmp(name, "jdk.internal.vm.Continuation.enterSpecial"))
+		rd->entered = c->frame;
 	add_symbol(rd, c->start, c->end, len ? name : text,
 		   len ? vm_tier(rd->vm, blob) : FRAME_NATIVE);
+}
+
+static void add_barrier(struct reading *rd)
+{
+	struct vm_code *c = &rd->barrier;
+
+	c->bytes = bytes_of(rd, c->start, c->end);
+	c->frame = rd->entered;
+	if (c->end)
+		vm_cfi_add(&rd->cfi, c);
 }
 
 static bool code_range(struct hotspot *vm, uint64_t blob, uint64_t end, struct vm_code *c)
@@ -821,6 +836,8 @@ static void add_blob(struct reading *rd, uint64_t blob, uint64_t end)
 	c.complete = complete >= 0 && complete <= INT32_MAX ? (uint32_t)complete : 0;
 	if (!strcmp(text, "Interpreter")) {
 		add_interpreter(rd);
+	} else if (c.kind == VM_BARRIER) {
+		rd->barrier = c;
 	} else {
 		if (c.kind == VM_ADAPTER)
 			c.bytes = bytes_of(rd, c.start, c.end);
@@ -900,6 +917,7 @@ static int read_all(struct reading *rd)
 	for (size_t i = 0; i < n; i++)
 		if (heaps[i])
 			add_heap(rd, heaps[i]);
+	add_barrier(rd);
 	if (rd->error < 0)
 		return rd->error;
 	if (!rd->code->n_blobs)

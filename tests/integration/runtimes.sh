@@ -336,6 +336,18 @@ if has_tool java java javac && check java-build javac -d "$TMP" "$SOURCES/Work.j
 		';Work.main_\[0\];(Work.recurse_\[0\];){41}Work.inner_\[0\]'
 fi
 
+# Virtual threads (21 on): frames that the VM brought back from its heap, in the first Java that has them.
+java=
+for at in java /usr/lib/jvm/*/bin/java; do
+	[ "$java" ] || ! "$at" -version 2>&1 | grep -qE '^openjdk version "(2[1-9]|[3-9][0-9])' || java=$at
+done
+if [ -z "$java" ]; then
+	unable java-virtual "no Java 21 or later is installed"
+elif check java-virtual-build "${java}c" -d "$TMP" "$SOURCES/Virtual.java"; then
+	row java-virtual 99 "$java" -cp "$TMP" Virtual $((2 * SECONDS_EACH))
+	judged java-virtual 99.5 "Virtual.middle=Virtual.leaf"
+fi
+
 # ---- Go without symbols, OCaml, Haskell ----
 
 LANGUAGES=$PWD/tests/programs/languages

@@ -46,6 +46,35 @@ static void let_go(struct uw_image *image, struct uw_section sections[3])
 	free((void *)(uintptr_t)sections[1].data);
 }
 
+/* ret; mov 0x618(%r15),%rsp; push %rax; ret: frames of virtual threads return to its second byte. */
+static const uint8_t barrier[] = {0xc3, 0x49, 0x8b, 0xa7, 0x18, 0x06, 0x00, 0x00, 0x50, 0xc3};
+
+static void test_barrier(void **state)
+{
+	const struct vm_code codes[] = {
+		{VM_BARRIER, TEXT, TEXT + sizeof(barrier), 80, 0, false, barrier},
+		{VM_BARRIER, TEXT + STEP, TEXT + STEP + sizeof(barrier), 0, 0, false, barrier},
+		{VM_BARRIER, TEXT + 2 * STEP, TEXT + 3 * STEP, 80, 0, false, NULL},
+		{VM_BARRIER, TEXT + 3 * STEP, TEXT + 3 * STEP + 8, 80, 0, false, barrier},
+	};
+	struct uw_section sections[3] = {0};
+	struct uw_image image;
+	struct vm_cfi cfi;
+
+	(void)state;
+	vm_cfi_init(&cfi, BASE);
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+		vm_cfi_add(&cfi, &codes[i]);
+	image = finish(&cfi, sections);
+	for (size_t at = 0; at < 9; at++)
+		expect(&image, TEXT + at, RULE_SP, 10, 2);
+	expect(&image, TEXT + 9, RULE_FP, 2, 2);
+	/* The frame is not known; no code was read; it is cut. */
+	for (size_t i = 1; i < ARRAY_SIZE(codes); i++)
+		expect(&image, TEXT + i * STEP, RULE_FP, 2, 2);
+	let_go(&image, sections);
+}
+
 /* The last piece first: the search table is in order all the same. */
 static void test_kinds(void **state)
 {
@@ -116,6 +145,7 @@ static void test_cut(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_kinds),
+					   cmocka_unit_test(test_barrier),
 					   cmocka_unit_test(test_cut)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
