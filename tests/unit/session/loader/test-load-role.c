@@ -384,17 +384,19 @@ static void test_many_dumps(void **state)
 	struct pair *p = *state;
 	struct load_request request = {.kind = LOAD_UNWIND, .pid = (uint32_t)getpid()};
 	struct uw_module *modules[DUMPS];
+	char paths[DUMPS][sizeof("/tmp/test-dump-XXXXXX")];
 	void *maps[DUMPS];
 	struct load_answer a;
 	struct uw_symbol symbol;
 	size_t most = 0;
 
 	for (size_t i = 0; i < DUMPS; i++) {
-		char path[] = "/tmp/test-dump-XXXXXX";
-		int fd = mkstemp(path);
 		struct uw_file_id id = {0};
 		struct stat st;
+		int fd;
 
+		memcpy(paths[i], "/tmp/test-dump-XXXXXX", sizeof(paths[i]));
+		fd = mkstemp(paths[i]);
 		assert_true(fd >= 0);
 		put_dump(fd);
 		assert_int_equal(fstat(fd, &st), 0);
@@ -405,7 +407,7 @@ static void test_many_dumps(void **state)
 		assert_true(maps[i] != MAP_FAILED);
 		assert_int_equal(uw_module_new(UW_MODULE_JIT, "/tmp/perf-1.map", NULL, &modules[i]),
 				 0);
-		assert_int_equal(uw_module_set_jitdump(modules[i], path, (uintptr_t)maps[i],
+		assert_int_equal(uw_module_set_jitdump(modules[i], paths[i], (uintptr_t)maps[i],
 						       (uintptr_t)maps[i] + 4096, &id),
 				 0);
 		request.module = modules[i];
@@ -415,7 +417,6 @@ static void test_many_dumps(void **state)
 		assert_true(uw_module_symbol(modules[i], 64 * (DUMP_CODES - 1), &symbol));
 		uw_module_drop_symbols(modules[i]);
 		most = max_u64(most, resident_bytes(helper_partner_pid(p->helper)));
-		(void)unlink(path);
 		(void)close(fd);
 	}
 	assert_true(most > 16 << 20);
@@ -431,6 +432,7 @@ static void test_many_dumps(void **state)
 	for (size_t i = 0; i < DUMPS; i++) {
 		(void)uw_module_unref(modules[i]);
 		(void)munmap(maps[i], 4096);
+		(void)unlink(paths[i]);
 	}
 	print_message("%zu MiB at most\n", most >> 20);
 }
