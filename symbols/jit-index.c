@@ -417,6 +417,8 @@ bool jit_index_find(const struct jit_index *index, uint64_t address, uint64_t ti
 	const struct jit_code *best = NULL;
 	unsigned steps = STEPS_MAX;
 
+	if (!jit_index_is_whole(index)) /* names and lines of its code can be before it */
+		return false;
 	for (size_t i = index->n_parts; i > 0; i--) {
 		if (best && best->time <= time && best->time > index->parts[i - 1].newest)
 			break;

@@ -57,7 +57,7 @@ enum frame_kind jit_kind_of_name(const char *name, size_t len);
 int jit_index_new(const struct jit_part *from, struct jit_index **ret_index);
 struct jit_index *jit_index_free(struct jit_index *index);
 size_t jit_index_bytes(const struct jit_index *index);
-/* Does it begin with the dump?  Only then it can be searched. */
+/* Does it begin with the dump?  Else a search finds nothing. */
 bool jit_index_is_whole(const struct jit_index *index);
 /* Moves the part of @more, of a later reading, to @index.  -EBADMSG: it does not continue that; -ENOMEM. */
 int jit_index_append(struct jit_index *index, struct jit_index *more);

@@ -169,20 +169,22 @@ bool uw_module_adopt_unwind(struct uw_module *module)
 	return true;
 }
 
-bool uw_module_adopt_symbols(struct uw_module *module)
+int uw_module_adopt_symbols(struct uw_module *module)
 {
 	struct uw_symbols *next =
 		atomic_exchange_explicit(&module->next_symbols, NULL, memory_order_acq_rel);
+	int r;
 
 	if (!next || uw_module_symbol_state(module) != UW_MODULE_READY) {
 		(void)uw_symbols_free(next);
-		return false;
+		return 0;
 	}
-	if (uw_symbols_renew(&module->symbols, next) < 0)
-		return false;
+	r = uw_symbols_renew(&module->symbols, next);
+	if (r < 0)
+		return trace(r);
 	atomic_store_explicit(&module->symbol_bytes, uw_symbols_bytes(module->symbols),
 			      memory_order_relaxed);
-	return true;
+	return UW_MODULE_ADOPTED;
 }
 
 static void vm_free(struct uw_module *module)

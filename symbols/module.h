@@ -146,9 +146,11 @@ bool uw_module_is_vm(const struct uw_module *module);
 bool uw_module_has_jit_cfi(const struct uw_module *module);
 /* true, once: it has some by now, which no engine has seen.  The unwinder's thread. */
 bool uw_module_take_first_cfi(struct uw_module *module);
-/* The halves that were loaded since, if any; names of a jitdump are added to those that are there.  Unwinder (uw_engine_adopt); main. */
+/* The halves that were loaded since, if any; names of a jitdump are added to those that are there.  Unwinder (uw_engine_adopt); main.
+ * Symbols: 0: none; -EBADMSG, -ENOMEM: those that are there stay. */
+enum { UW_MODULE_ADOPTED = 1 };
 bool uw_module_adopt_unwind(struct uw_module *module);
-bool uw_module_adopt_symbols(struct uw_module *module);
+int uw_module_adopt_symbols(struct uw_module *module);
 
 /* ---- interpreters (interpreter.h) ----
  *

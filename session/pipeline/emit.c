@@ -759,11 +759,12 @@ static int lines_arrived(struct emit *em, struct emit_module *m, const struct lo
 int emit_answer(struct emit *em, struct load_answer *a)
 {
 	struct uw_module *module = a->request.module;
-	bool more = uw_module_adopt_symbols(module);
+	int adopted = uw_module_adopt_symbols(module), r = 0;
 	uint64_t v;
-	int r = 0;
 
-	if (more && table_get(&em->by_serial, uw_module_serial(module), &v))
+	if (adopted < 0 && a->request.kind == LOAD_SYMBOLS && a->error >= 0)
+		a->error = adopted;
+	if (adopted == UW_MODULE_ADOPTED && table_get(&em->by_serial, uw_module_serial(module), &v))
 		jit_epochs_read(&em->modules[v - 1]->epochs, 0, true);
 	if (a->request.kind == LOAD_UNWIND) /* the LOAD_SYMBOLS that follows keeps the reference */
 		return uw_modules_loaded(em->c.modules, module);

@@ -96,6 +96,30 @@ static void test_refused(void **state)
 	(void)jit_index_free(two);
 }
 
+/* What a reading adds has names and lines before it: without these nothing is found. */
+static void test_part_alone(void **state)
+{
+	static char name[POOL] = "def";
+	struct jit_code code = {.start = 0x1000, .size = 16, .time = 1, .order = 1, .name = 0};
+	const struct jit_part part = {.first = {1, 0, POOL},
+				      .end = {2, 0, 2 * POOL},
+				      .codes = &code,
+				      .n = 1,
+				      .pool = name,
+				      .pool_len = POOL};
+	struct jit_index *index = reading(0, 0x2000, 1), *more;
+	struct uw_symbol found;
+
+	(void)state;
+	assert_int_equal(jit_index_new(&part, &more), 0);
+	assert_false(jit_index_find(more, 0x1008, UINT64_MAX, &found));
+	assert_int_equal(jit_index_append(index, more), 0);
+	assert_true(jit_index_find(index, 0x1008, UINT64_MAX, &found));
+	assert_string_equal(found.name, "abc");
+	(void)jit_index_free(index);
+	(void)jit_index_free(more);
+}
+
 /* From another process: no more than a dump has, however many readings. */
 static void test_limits(void **state)
 {
@@ -129,6 +153,7 @@ int main(void)
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_part_alone),
 		cmocka_unit_test(test_limits),
 	};
 

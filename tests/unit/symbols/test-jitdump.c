@@ -597,7 +597,11 @@ static void test_parts(void **state)
 		}
 		uw_module_unref(whole);
 	}
-	/* An answer that begins behind what is there, as names were dropped meanwhile. */
+	/* An answer that has less than what is there. */
+	assert_int_equal(
+		uw_module_unpack(user, &(struct cursor){.p = late, .end = late + late_len}, -1), 0);
+	assert_int_equal(uw_module_adopt_symbols(user), -EBADMSG);
+	/* One that begins behind what is there, as names were dropped meanwhile. */
 	uw_module_drop_symbols(user);
 	assert_int_equal(
 		uw_module_unpack(user, &(struct cursor){.p = late, .end = late + late_len}, -1), 0);

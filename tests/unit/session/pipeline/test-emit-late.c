@@ -1,5 +1,7 @@
 /* test-emit-late.c - names that come after their frames: of a module with symbols that were dropped;
  * what is remembered of modules is bounded. */
+#include <errno.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <time.h>
@@ -401,6 +403,34 @@ static void put_load(FILE *dump, uint64_t time, const char *name)
 	assert_int_equal(fflush(dump), 0);
 }
 
+static struct uw_module *read_dump(const char *path, struct uw_extent known)
+{
+	struct uw_source source = {.fd = open(path, O_RDONLY | O_CLOEXEC),
+				   .reading = {.names_only = true, .known = known}};
+	struct uw_module *reader;
+
+	assert_true(source.fd >= 0);
+	assert_int_equal(uw_module_new(UW_MODULE_JIT, "jit-1.dump", NULL, &reader), 0);
+	assert_int_equal(uw_module_load_symbols(reader, &source), 0);
+	fd_close(source.fd);
+	return reader;
+}
+
+/* @module gets what the dump has behind @known, as from the process that reads. */
+static void read_on(const char *path, struct uw_module *module, struct uw_extent known)
+{
+	static uint8_t bytes[64 << 10];
+	struct packer to = {.data = bytes, .room = sizeof(bytes)};
+	struct uw_module *reader = read_dump(path, known);
+
+	uw_module_pack(reader, &to);
+	assert_in_range(to.len, 1, sizeof(bytes));
+	assert_int_equal(
+		uw_module_unpack(module, &(struct cursor){.p = bytes, .end = bytes + to.len}, -1),
+		0);
+	uw_module_unref(reader);
+}
+
 /* A dump that was read last before its program loaded other code to the address of a sample, which did not wait. */
 static void dump_read_late(void **state)
 {
@@ -410,7 +440,6 @@ static void dump_read_late(void **state)
 	const uint32_t pid = (uint32_t)getpid();
 	struct uw_file_id id = {0};
 	struct process *process;
-	struct uw_space *space;
 	struct fixture f;
 	struct stat st;
 	char path[64];
@@ -441,9 +470,7 @@ static void dump_read_late(void **state)
 	answer_all(&f);
 	assert_false(has_late_name(&f, "jit_after"));
 	emit_ask_names(f.emit);
-	/* The process that reads has a module of its own: here it is the same. */
-	assert_int_equal(process_space(f.processes, process, &space), 0);
-	uw_module_drop_symbols(uw_space_find(space, 0x10010)->module);
+	read_on(path, process->jit, uw_module_extent(process->jit));
 	answer_all(&f);
 	assert_true(has_late_name(&f, "jit_after"));
 	assert_int_equal(fclose(dump), 0);
@@ -537,6 +564,7 @@ static void dump_is_large(void **state)
 	const uint64_t begun = clock_ns(CLOCK_MONOTONIC), jit[] = {0x10010};
 	const uint32_t pid = (uint32_t)getpid();
 	struct load_answer other = {.request = {.kind = LOAD_SYMBOLS}}, next;
+	struct uw_module *reader;
 	struct process *process;
 	struct fixture f;
 	struct stat st;
@@ -583,6 +611,14 @@ static void dump_is_large(void **state)
 	assert_int_equal(loader_pending(f.loader), 1);
 	for (unsigned i = 0; i < 2 * FUNCTIONS; i++)
 		put_load(dump, begun - 9 * NSEC_PER_SEC, "jit_function");
+	/* Symbols that cannot be added are an error of their answer. */
+	reader = read_dump(path, (struct uw_extent){.codes = 0});
+	put_load(dump, begun, "jit_behind");
+	read_on(path, process->jit, uw_module_extent(reader));
+	uw_module_unref(reader);
+	other.request.module = uw_module_ref(process->jit);
+	assert_int_equal(emit_answer(f.emit, &other), 0);
+	assert_int_equal(other.error, -EBADMSG);
 	uw_module_drop_symbols(process->jit); /* that of another process is the same here */
 	now = clock_ns(CLOCK_MONOTONIC);
 	answer_all(&f);
