@@ -408,13 +408,18 @@ static void stop(void *arg)
 	more_stop(&rec->more);
 }
 
-/* A second signal: the latest samples of a flight recorder are in memory only. */
+/* A second signal: the latest samples are in memory only. */
 static void leave(void *arg)
 {
 	struct record *rec = arg;
 
 	if (rec->flight)
 		flight_leave(rec->flight);
+	else if (rec->session && session_state(rec->session) != SESSION_DONE)
+		log_info("left at the second signal, before the end was written: %s lacks the "
+			 "latest "
+			 "samples and names",
+			 rec->args.output);
 }
 
 /* For a reason that is not the command's: it is terminated too. */
@@ -635,7 +640,7 @@ static int conclude(struct record *rec, const char *failed)
 
 	print_verdict(rec);
 	bad |= raw_finish(rec->raw, rec->args.perf_data) < 0;
-	if (failed)
+	if (failed && !late_sink_report(rec->sink))
 		log_error("%s", failed);
 	return job_exit_status(&rec->job, bad);
 }

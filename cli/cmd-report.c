@@ -289,7 +289,8 @@ static int report_run(int argc, char **argv)
 	how = options_of(&command);
 	r = report_write(&profile, &how, stdout);
 	if (r < 0) {
-		log_error("report of %s: %s", path, profile_strerror(&profile, r));
+		log_error("report of %s, to standard output: %s", path,
+			  r == -EBADF ? "it is closed" : profile_strerror(&profile, r));
 		terminal_output_reported();
 	}
 	/* The report's head lists what is missing. */

@@ -1,6 +1,7 @@
 /* verdict.c - see verdict.h. */
 #include <math.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "cli/debug-package.h"
@@ -47,8 +48,30 @@ static void print_none(const struct verdict *v, FILE *out)
 	fprintf(out, "\n");
 }
 
-static void print_stacks(const struct account *a, FILE *out)
+static void print_cut(const struct verdict *v, FILE *out)
 {
+	const struct account *a = &v->summary->account;
+	uint64_t beyond = a->cut - min_u64(a->cut, a->too_deep);
+	bool many = LATE_SHARE * (double)a->emitted < (double)beyond;
+	char n[32];
+
+	fprintf(out, ", %s cut", text_count(a->cut, n));
+	if (beyond)
+		fprintf(out, " (deeper than the copy");
+	if (a->too_deep)
+		fprintf(out, "%s%s of more than %d frames", beyond ? "; " : " (",
+			text_count(a->too_deep, n), UW_MAX_FRAMES);
+	if (many && v->damage)
+		fprintf(out, "; hint: perf record --call-graph dwarf,65528");
+	else if (many && !v->summary->at_sample)
+		fprintf(out, "; hint: `perfwind doctor` shows whether BPF can copy the rest");
+	if (a->cut)
+		fprintf(out, ")");
+}
+
+static void print_stacks(const struct verdict *v, FILE *out)
+{
+	const struct account *a = &v->summary->account;
 	char n[32];
 	uint64_t failed = account_failed(a);
 	const char *open = " (";
@@ -65,7 +88,7 @@ static void print_stacks(const struct account *a, FILE *out)
 	if (a->unchecked)
 		fprintf(out, ", %s unchecked (callchains without unwind information)",
 			text_count(a->unchecked, n));
-	fprintf(out, ", %s cut", text_count(a->cut, n));
+	print_cut(v, out);
 	fprintf(out, ", %s failed", text_count(failed, n));
 	for (int i = 0; i < UW_REASON_COUNT && failed; i++) {
 		if (!a->failed[i])
@@ -94,8 +117,9 @@ static void print_freed(const struct account *a, FILE *out)
 			text_count(a->freed_functions, n), a->freed_functions == 1 ? "" : "s");
 }
 
-static void print_script(const struct account *a, FILE *out)
+static void print_script(const struct session_summary *s, FILE *out)
 {
+	const struct account *a = &s->account;
 	bool many = LATE_SHARE * (double)a->emitted < (double)a->lacks_functions;
 	char n[32];
 
@@ -105,8 +129,9 @@ static void print_script(const struct account *a, FILE *out)
 	fprintf(out, "  script   %s (%.2f %%) lack functions between others: ",
 		text_count(a->lacks_functions, n), text_percent(a->lacks_functions, a->emitted));
 	fprintf(out, "an interpreter's frames had changed before they were read%s\n",
-		many ? " (hint: `perfwind doctor` shows whether BPF can copy them at the sample)"
-		     : "");
+		many && !s->at_sample
+			? " (hint: `perfwind doctor` shows whether BPF can copy them at the sample)"
+			: "");
 }
 
 static void print_late(const struct account *a, FILE *out)
@@ -141,7 +166,7 @@ static void print_losses(const struct session_summary *s, FILE *out)
 			"-F)",
 			(double)a->throttled_ns / 1e9);
 	for (int i = 1; i < SKIP_COUNT; i++) {
-		/* what is double is in another sample */
+		/* Of what is double nothing is missing: the same moment is in another sample, with all of its weight. */
 		if (a->skipped[i] && i != SKIP_THINNED && i != SKIP_DOUBLE)
 			fprintf(out, "; %s skipped (%s)", text_count(a->skipped[i], n),
 				skip_reason_name((enum skip_reason)i));
@@ -298,10 +323,10 @@ void verdict_print(const struct verdict *v, FILE *out)
 	if (a->emitted && !a->frames && a->waits)
 		fprintf(out, "  stacks   none\n");
 	else if (a->emitted)
-		print_stacks(a, out);
+		print_stacks(v, out);
 	else
 		print_none(v, out);
-	print_script(a, out);
+	print_script(s, out);
 	print_losses(s, out);
 	if (v->more)
 		v->print_more(v->more, false, out);
@@ -322,12 +347,19 @@ void verdict_print(const struct verdict *v, FILE *out)
 
 void verdict_print_live(const struct session_summary *s, FILE *out)
 {
-	char samples[32], lost[32], size[32];
+	char samples[32], lost[32], size[32], line[192];
+	struct winsize window = {0};
+	int room = sizeof(line);
 
-	fprintf(out, "\r\033[K%6.1f s  %s samples  %s lost  %.2f %% CPU  %s", s->duration_s,
-		text_count(s->account.emitted, samples), text_count(lost_samples(s), lost),
-		s->duration_s > 0 ? 100 * s->self_cpu_s / s->duration_s : 0.0,
-		text_size(s->bytes, size));
+	/* A line that wraps is not replaced by the next one. */
+	if (ioctl(fileno(out), TIOCGWINSZ, &window) == 0 && window.ws_col)
+		room = window.ws_col - 1;
+	(void)snprintf(line, sizeof(line), "%6.1f s  %s samples  %s lost  %.2f %% CPU  %s",
+		       s->duration_s, text_count(s->account.emitted, samples),
+		       text_count(lost_samples(s), lost),
+		       s->duration_s > 0 ? 100 * s->self_cpu_s / s->duration_s : 0.0,
+		       text_size(s->bytes, size));
+	fprintf(out, "\r\033[K%.*s", room, line);
 	fflush(out);
 	log_live_line(true);
 }

@@ -43,7 +43,9 @@ uint64_t verdict_unwritten(const struct session_summary *summary, const struct s
 	"to them\n  throttled_s  seconds, of all CPUs, in which the kernel held sampling back\n  " \
 	"unwritten    samples that were taken and are not in the trace: writing it failed, or\n  " \
 	"             a daemon's client did not read fast enough\nskipped        samples that "    \
-	"perfwind itself left out, by reason\nwaits          of --off-cpu and --wall: n, s "       \
+	"perfwind itself left out, by reason; double: two events\n               counted the "     \
+	"same moment, one sample of it is in the trace, and nothing is missing\nwaits"             \
+	"          of --off-cpu and --wall: n, s "                                                 \
 	"(their time); of it "                                                                     \
 	"thinned_s, without_stack_s;\n               unknown_s: records of switches were "         \
 	"lost\ncpu_accounted  weight of the samples over the CPU "                                 \

@@ -310,5 +310,5 @@ int text_finish(FILE *out)
 	/* An earlier write may be the one that failed; nothing that succeeds changes its errno. */
 	if (!fflush(out) && !ferror(out))
 		return 0;
-	return fail(errno == ENOSPC ? -ENOSPC : -EIO);
+	return fail(errno == ENOSPC || errno == EBADF ? -errno : -EIO);
 }

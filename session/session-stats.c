@@ -287,6 +287,7 @@ int session_summary(struct session *s, struct session_summary *ret)
 			      1e9,
 		.self_peak_rss_kb = (uint64_t)ru.ru_maxrss + child_peak_kb(),
 		.code = session_code(s),
+		.at_sample = s->options.at_sample != NULL,
 		.bytes = s->sink->bytes,
 		.notes = (const char *const *)s->notes,
 		.n_notes = s->n_notes,

@@ -273,7 +273,9 @@ static int check_pids(struct session *s, char *error, size_t error_size)
 				"processes (hidepid); hint: sudo perfwind record -p %u",
 				s->options.pids[i], s->options.pids[i]);
 		else
-			(void)snprintf(error, error_size, "no process %u", s->options.pids[i]);
+			(void)snprintf(error, error_size,
+				       "no process %u; hint: pgrep NAME prints ids",
+				       s->options.pids[i]);
 		return fail(-ESRCH);
 	}
 	return 0;

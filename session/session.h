@@ -89,7 +89,8 @@ struct session_summary {
 	double used_s; /* > 0: CPU time of the targets, a nanosecond at least; 0: not known, or the machine's */
 	double self_cpu_s, self_us_per_sample;
 	uint64_t self_peak_rss_kb;
-	unsigned code; /* FRAMES_*: in which samples were taken */
+	unsigned code;	/* FRAMES_*: in which samples were taken */
+	bool at_sample; /* BPF may copy deep stacks and frames of interpreters at the sample */
 	uint64_t bytes;
 	const char *const *notes; /* borrowed */
 	size_t n_notes;

@@ -12,8 +12,8 @@ struct late_sink {
 	const char *path;
 	bool plain, threaded;
 	uint32_t behind_ms;
-	int error;   /* of the open, which is not repeated: that would rename the new file */
-	bool failed; /* a packet was rejected */
+	int error;  /* of the open, which is not repeated: that would rename the new file */
+	int failed; /* < 0: a packet was rejected, and why */
 	struct sink *file;
 	struct sink *base; /* the same without compression and thread: borrowed from `file` */
 };
@@ -44,7 +44,8 @@ static int late_open(struct late_sink *late)
 
 static void look(struct late_sink *late, int r)
 {
-	late->failed |= r < 0;
+	if (r < 0 && late->failed >= 0)
+		late->failed = r;
 	if (!late->file)
 		return;
 	late->sink.bytes = late->file->bytes;
@@ -104,7 +105,7 @@ int late_sink_end(struct sink *sink, bool full)
 	if (sink->write != late_write)
 		return LATE_SINK_CUT;
 	r = late_flush(sink);
-	if (r < 0 || late->failed || !late->file)
+	if (r < 0 || late->failed < 0 || !late->file)
 		return r < 0 ? trace(r) : LATE_SINK_CUT;
 	/* The begin mark is not compressed. */
 	count = (struct sink_count){sink->written.packets - late->plain, sink->written.samples};
@@ -143,11 +144,25 @@ static const char *words_of(int error)
 {
 	switch (error) {
 	case -EISDIR:
-		return "is a directory";
+		return "is a directory; hint: -o with the name of a file in it";
 	case -ENOTEMPTY:
-		return "exists, and cannot be kept as FILE.old, which is a directory";
+		return "exists, and cannot be kept as FILE.old, which is a directory; hint: "
+		       "another -o";
 	case -ELOOP:
 		return "another user's link or pipe in a directory where everybody can write";
+	case -EACCES:
+	case -EROFS:
+		return "no permission to write there; hint: -o /tmp/perfwind.pftrace";
+	case -ENOENT:
+	case -ENOTDIR:
+		return "No such file or directory; hint: mkdir -p, or another -o";
+	case -ENOSPC:
+	case -EDQUOT:
+		return "No space left on device; hint: -o FILE on another disk";
+	case -EPIPE:
+		return "Broken pipe: the program that reads it has ended";
+	case -EBADF:
+		return "the descriptor is closed; hint: -o FILE";
 	default:
 		return strerror(-error);
 	}
@@ -156,9 +171,12 @@ static const char *words_of(int error)
 bool late_sink_report(const struct sink *sink)
 {
 	const struct late_sink *late = container_of(sink, struct late_sink, sink);
+	int r;
 
-	if (!sink || sink->write != late_write || late->error >= 0)
+	if (!sink || sink->write != late_write)
 		return false;
-	log_error("the trace cannot be written to %s (-o): %s", late->path, words_of(late->error));
-	return true;
+	r = late->error < 0 ? late->error : late->failed;
+	if (r < 0)
+		log_error("the trace cannot be written to %s (-o): %s", late->path, words_of(r));
+	return r < 0;
 }

@@ -20,5 +20,5 @@ int late_sink_end(struct sink *sink, bool full);
 /* Nothing was recorded: the file goes away when the sink is freed, and an older one gets its name back.  Accepts any
  * sink or NULL; what a pipe or device has received stays. */
 void late_sink_discard(struct sink *sink);
-/* Logs one line if the file could not be created.  Accepts any sink. */
+/* Logs one line if the file could not be created or written.  Accepts any sink. */
 bool late_sink_report(const struct sink *sink);

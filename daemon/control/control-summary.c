@@ -8,7 +8,8 @@ enum { MODULES = 16 }; /* modules without symbols in a message */
 /* The fields of equal names: in the message, and in a summary or its account. */
 #define SUMMARY_FIELDS(X) \
 	X(duration_s)     \
-	X(cpu_accounted) X(self_cpu_s) X(self_us_per_sample) X(self_peak_rss_kb) X(code)
+	X(cpu_accounted)  \
+	X(self_cpu_s) X(self_us_per_sample) X(self_peak_rss_kb) X(code) X(at_sample)
 #define COUNT_FIELDS(X) X(lost_samples) X(lost_sideband) X(lost_exact)
 #define ACCOUNT_FIELDS(X)  \
 	X(received)        \
@@ -16,7 +17,8 @@ enum { MODULES = 16 }; /* modules without symbols in a message */
 	X(whole)           \
 	X(unchecked)       \
 	X(lacks_functions) \
-	X(freed_functions) X(cut) X(frames) X(lost_records) X(lost_sideband_records) X(throttled_ns)
+	X(freed_functions) \
+	X(cut) X(too_deep) X(frames) X(lost_records) X(lost_sideband_records) X(throttled_ns)
 #define TRACE_FIELDS(X) \
 	X(n_sources)    \
 	X(duration_s)   \

@@ -1,4 +1,10 @@
 /* test-verdict.c - what a recording came to, in words and as JSON: figures by hand, few samples, and none. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/log.h"
 #include "cli/verdict.h"
 #include "tests/unit/cmocka.h"
 
@@ -46,6 +52,14 @@ static char *written(void (*write)(const struct verdict *, FILE *))
 	return text;
 }
 
+static void assert_printed(const char *part)
+{
+	char *text = written(verdict_print);
+
+	assert_non_null(strstr(text, part));
+	free(text);
+}
+
 static void assert_written(void (*write)(const struct verdict *, FILE *), const char *expected)
 {
 	char *text = written(write);
@@ -60,11 +74,63 @@ static void test_words(void **state)
 	assert_written(verdict_print,
 		       "1,240 samples in 5.1 s (cpu-clock, 999 Hz)\n"
 		       "  seen     99.9 % of the CPU time used\n"
-		       "  stacks   1,000 whole (80.65 %), 200 cut, 40 failed (no-module 30, "
-		       "memory 10); 10 frames each\n"
+		       "  stacks   1,000 whole (80.65 %), 200 cut (deeper than the copy; hint: "
+		       "`perfwind doctor` shows whether BPF can copy the rest), 40 failed "
+		       "(no-module 30, memory 10); 10 frames each\n"
 		       "  lost     3 in the kernel's rings, 2 process records\n"
 		       "  cost     201.2 us CPU a sample, 0.25 s in all, 28.5 MiB at most\n"
 		       "  file     a\"b.pftrace, 120 KiB (99 bytes a sample)\n");
+}
+
+/* On a terminal of 40 columns the line does not wrap. */
+static void test_live(void **state)
+{
+	const struct winsize window = {.ws_col = 40, .ws_row = 10};
+	int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), slave;
+	char name[64], text[256];
+	ssize_t n;
+	FILE *out;
+
+	(void)state;
+	assert_true(master >= 0);
+	assert_true(!grantpt(master) && !unlockpt(master) &&
+		    !ptsname_r(master, name, sizeof(name)));
+	slave = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	assert_true(slave >= 0);
+	assert_int_equal(ioctl(slave, TIOCSWINSZ, &window), 0);
+	out = fdopen(slave, "w");
+	assert_non_null(out);
+	verdict_print_live(&summary, out);
+	n = read(master, text, sizeof(text) - 1);
+	assert_true(n > 0);
+	text[n] = 0;
+	assert_string_equal(text, "\r\033[K   5.1 s  1,240 samples  3 lost  4.88 %");
+	log_live_line(false);
+	assert_int_equal(fclose(out), 0);
+	assert_int_equal(close(master), 0);
+}
+
+/* Why stacks are cut, and what helps. */
+static void test_cut(void **state)
+{
+	const struct import_damage damage = {0};
+
+	(void)state;
+	summary.at_sample = true;
+	assert_printed(" whole (80.65 %), 200 cut (deeper than the copy), 40 failed (");
+	summary.account.too_deep = 50;
+	assert_printed(", 200 cut (deeper than the copy; 50 of more than 4096 frames), 40 ");
+	summary.account.too_deep = 200;
+	summary.at_sample = false;
+	assert_printed(", 200 cut (200 of more than 4096 frames), 40 failed (");
+	summary.account.cut = summary.account.too_deep = 0;
+	assert_printed(", 0 cut, 40 failed (");
+	summary.account.cut = 12; /* less than a hundredth: no hint */
+	assert_printed(", 12 cut (deeper than the copy), 40 failed (");
+	summary.account.cut = 13;
+	verdict.damage = &damage;
+	assert_printed(
+		", 13 cut (deeper than the copy; hint: perf record --call-graph dwarf,65528), ");
 }
 
 /* The kernel does not count: the sum of the LOST records is a lower bound; samples that we left out, and time. */
@@ -74,6 +140,7 @@ static void test_losses(void **state)
 
 	(void)state;
 	summary.counts = (struct perf_counts){0};
+	summary.account.cut = 0;
 	summary.account.throttled_ns = 1250000000;
 	summary.account.skipped[SKIP_PARK_FULL] = 1234;
 	text = written(verdict_print);
@@ -98,6 +165,10 @@ static void test_losses(void **state)
 	assert_non_null(
 		strstr(text, " (100.00 %) lack functions between others: an interpreter's "
 			     "frames had changed before they were read (hint: `perfwind doctor`"));
+	free(text);
+	summary.at_sample = true; /* it does */
+	text = written(verdict_print);
+	assert_non_null(strstr(text, "before they were read\n"));
 	free(text);
 	summary.account.lacks_functions = 0;
 	summary.account.freed_functions = 1234;
@@ -354,16 +425,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup(t, set_up)
-		EACH(test_words),
-		EACH(test_losses),
-		EACH(test_few),
-		EACH(test_none),
-		EACH(test_hints),
-		EACH(test_json),
-		EACH(test_json_is_reported),
-		EACH(test_trace_session),
-		EACH(test_controls),
-		EACH(test_cut_off),
+		EACH(test_words),	  EACH(test_live),     EACH(test_cut),
+		EACH(test_losses),	  EACH(test_few),      EACH(test_none),
+		EACH(test_hints),	  EACH(test_json),     EACH(test_json_is_reported),
+		EACH(test_trace_session), EACH(test_controls), EACH(test_cut_off),
 #undef EACH
 	};
 

@@ -237,6 +237,8 @@ static void check_owed_at_stop(bool late)
 	fixture_init(&f);
 	start(&f);
 	fixture_run_ms(&f, 100);
+	while (!f.session->account.whole) /* until its files were read */
+		fixture_run_ms(&f, 10);
 	assert_int_equal(kill(f.child, SIGSTOP), 0);
 	while (session_has_records(f.session, false) || account_in_flight(&f.session->account))
 		assert_int_equal(loop_run_once(f.loop, 5), 0);

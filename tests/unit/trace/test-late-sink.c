@@ -65,27 +65,39 @@ static void test_never(void **state)
 	assert_int_equal(access(old, F_OK), -1);
 }
 
-/* A file that cannot be made is reported with the option that names it; other sinks report nothing. */
-static void test_report(void **state)
+static void check_report(const char *to, int error, const char *expected)
 {
-	struct sink *sink, *memory;
+	struct sink *sink;
 	struct capture c;
 	char *output;
 	bool printed;
+	int r;
 
-	(void)state;
-	assert_int_equal(late_sink_new("/nowhere/at/all", true, &sink), 0);
+	assert_int_equal(late_sink_new(to, true, &sink), 0);
 	assert_false(late_sink_report(sink));
-	assert_int_equal(sink->write(sink, packet, sizeof(packet)), -ENOENT);
+	r = sink->write(sink, packet, sizeof(packet));
+	assert_int_equal(r < 0 ? r : sink->flush(sink), error);
 	capture_begin(&c, STDERR_FILENO);
 	printed = late_sink_report(sink);
 	output = capture_end(&c);
 	assert_true(printed);
-	assert_string_equal(output,
-			    "perfwind: the trace cannot be written to /nowhere/at/all (-o): "
-			    "No such file or directory\n");
+	assert_string_equal(output, expected);
 	free(output);
 	sink = sink_free(sink);
+}
+
+/* A file that cannot be made or written is reported with the option that names it; other sinks report nothing. */
+static void test_report(void **state)
+{
+	struct sink *memory;
+
+	(void)state;
+	check_report("/nowhere/at/all", -ENOENT,
+		     "perfwind: the trace cannot be written to /nowhere/at/all (-o): "
+		     "No such file or directory; hint: mkdir -p, or another -o\n");
+	check_report("/dev/full", -ENOSPC,
+		     "perfwind: the trace cannot be written to /dev/full (-o): "
+		     "No space left on device; hint: -o FILE on another disk\n");
 	assert_int_equal(sink_memory_new(&memory), 0);
 	assert_false(late_sink_report(memory));
 	memory = sink_free(memory);

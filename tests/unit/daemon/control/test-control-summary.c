@@ -151,6 +151,7 @@ static void test_sent(void **state)
 		.self_us_per_sample = 12,
 		.self_peak_rss_kb = 1000,
 		.code = FRAMES_USER,
+		.at_sample = true,
 		.counts = {.lost_samples = 13, .lost_sideband = 12, .lost_exact = true},
 		.account = {.received = 21,
 			    .emitted = 20,
@@ -158,6 +159,7 @@ static void test_sent(void **state)
 			    .lacks_functions = 9,
 			    .freed_functions = 22,
 			    .cut = 18,
+			    .too_deep = 8,
 			    .frames = 17,
 			    .lost_records = 16,
 			    .lost_sideband_records = 15,
@@ -186,7 +188,7 @@ static void test_sent(void **state)
 	assert_true(back->duration_s == 1.5 && back->cpu_accounted == 0.25 &&
 		    back->self_cpu_s == 0.125 && back->self_us_per_sample == 12);
 	assert_int_equal(back->self_peak_rss_kb, 1000);
-	assert_true(back->code == FRAMES_USER && back->counts.lost_exact);
+	assert_true(back->code == FRAMES_USER && back->at_sample && back->counts.lost_exact);
 	assert_int_equal(back->counts.lost_samples, 13);
 	assert_int_equal(back->counts.lost_sideband, 12);
 	pb__control_summary__free_unpacked(m, NULL);
