@@ -9,6 +9,7 @@
 #include "cli/terminal.h"
 #include "cli/trace-input.h"
 #include "base/error.h"
+#include "profile/diff-inlined.h"
 #include "profile/diff.h"
 
 enum { ROWS = 40, STATUS_ABOVE = 3 };
@@ -106,7 +107,10 @@ static const struct options options = {
 		 "traces, also where --pid and other filters leave samples out.",
 		 "A function that is gone, and one of the same module that is new or grew by the "
 		 "same cost, are listed apart as renamed or inlined; --fail-above does not count "
-		 "them. --by tree compares call paths, with the same intervals.",
+		 "them. --by tree compares call paths, with the same intervals. Where one trace "
+		 "has no inlined calls of a module (record --no-inline, a build "
+		 "without debug information or optimisation), those of the other count for the "
+		 "functions that contain them, unless it has them as functions of their own.",
 		 "The exit status is 0, 1 if a file cannot be compared, 2 for wrong usage, and 3 "
 		 "if --fail-above applies."},
 	.examples = "# a change that costs\n"
@@ -166,6 +170,25 @@ static int compare(const struct diff_command *command, const struct profile prof
 	return above ? STATUS_ABOVE : 0;
 }
 
+static int merge_inlined(struct profile profiles[2], const char *const names[2])
+{
+	for (size_t i = 0; i < 2; i++) {
+		const char *module;
+		int r = diff_merge_inlined(&profiles[i], &profiles[!i], &module);
+
+		if (r < 0) {
+			log_error("diff: %s", strerror(-r));
+			return r;
+		}
+		if (r > 0)
+			log_info("diff: %s has no inlined calls of %s (record --no-inline, no "
+				 "debug information, or another build): those of %s count for the "
+				 "functions that contain them",
+				 names[!i], module, names[i]);
+	}
+	return 0;
+}
+
 static int diff_run(int argc, char **argv)
 {
 	struct diff_command command = {.how = {.limit = ROWS, .fail_above = -1}};
@@ -191,6 +214,8 @@ static int diff_run(int argc, char **argv)
 			trace_input_note_damage(&profiles[i], "diff", argv[i]);
 		}
 	}
+	if (!status)
+		status = merge_inlined(profiles, (const char *[]){argv[0], argv[1]}) < 0;
 	if (!status)
 		status = compare(&command, profiles, (const char *[]){argv[0], argv[1]});
 	for (size_t i = 0; i < 2; i++)

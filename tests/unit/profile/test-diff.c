@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <math.h>
 
+#include "profile/diff-inlined.h"
 #include "profile/diff.h"
 #include "tests/unit/profile/hand.h"
 
@@ -79,6 +80,72 @@ static size_t n_significant(const struct diff *d)
 	for (size_t i = 0; i < d->n; i++)
 		n += d->rows[i].significant;
 	return n;
+}
+
+/* "outer" has @step inlined in @inlined of its ten addresses; "step" is a function too if @own. */
+static struct profile inlining(uint8_t build, bool inlined, bool own)
+{
+	enum { ADDRESSES = 10 };
+	struct profile p = hand_empty();
+	uint32_t module = hand_module(&p, "/usr/bin/work", false);
+
+	p.modules[module].build_id[0] = build;
+	p.modules[module].build_id_len = 20;
+	p.samples = calloc(SAMPLES, sizeof(*p.samples));
+	assert_non_null(p.samples);
+	hand_thread(&p, hand_process(&p, 1, "work"), 1, NULL);
+	for (uint32_t i = 0; i < ADDRESSES; i++) {
+		bool step = i < ADDRESSES / 2;
+		uint32_t frame = hand_frame(&p, module, 16 * i, step && own ? "step" : "outer",
+					    step && inlined ? "step" : NULL);
+
+		add_samples(&p, HAND_STACK(&p, frame), 100);
+	}
+	return p;
+}
+
+static void expect_share(const struct profile *a, const struct profile *b, size_t which,
+			 const char *name, uint64_t samples)
+{
+	const struct diff_options o = {.scale = DIFF_TOTAL};
+	struct diff d = compare((struct profile *)a, (struct profile *)b, &o);
+	uint64_t found = 0;
+
+	for (size_t i = 0; i < d.n; i++)
+		found += strcmp(d.rows[i].name, name) ? 0 : d.rows[i].count[which];
+	assert_int_equal(found, samples);
+	diff_deinit(&d);
+}
+
+/* One profile has inlined calls, and the other has none: of the same build (--no-inline) they count for their callers; of another
+ * (-O0) too, unless they are functions there. */
+static void inlined_in_one(void **state)
+{
+	static const struct {
+		uint8_t build;
+		bool inlined, own;
+		bool merged;
+	} others[] = {
+		{1, false, false, true}, {1, false, true, true},  {1, true, false, false},
+		{2, false, true, false}, {2, false, false, true}, {2, true, false, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		struct profile a = inlining(1, true, false);
+		struct profile b = inlining(others[i].build, others[i].inlined, others[i].own);
+		const char *module = NULL;
+
+		expect_share(&a, &b, 0, "step", 500);
+		assert_int_equal(diff_merge_inlined(&a, &b, &module), others[i].merged);
+		if (others[i].merged)
+			assert_string_equal(module, "work");
+		expect_share(&a, &b, 0, "step", others[i].merged ? 0 : 500);
+		expect_share(&a, &b, 0, "outer", others[i].merged ? 1000 : 500);
+		assert_int_equal(diff_merge_inlined(&b, &a, &module), 0);
+		profile_deinit(&a);
+		profile_deinit(&b);
+	}
 }
 
 static void equal_runs(void **state)
@@ -525,6 +592,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(renamed),
 		cmocka_unit_test(tree),
+		cmocka_unit_test(inlined_in_one),
 		cmocka_unit_test(equal_runs),
 		cmocka_unit_test(different_programs),
 		cmocka_unit_test(one_slower_function),
