@@ -150,10 +150,8 @@ static void test_limits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_order),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_part_alone),
+		cmocka_unit_test(test_sizes),	cmocka_unit_test(test_order),
+		cmocka_unit_test(test_refused), cmocka_unit_test(test_part_alone),
 		cmocka_unit_test(test_limits),
 	};
 
