@@ -110,7 +110,7 @@ static const struct options options = {
 		 "them. --by tree compares call paths, with the same intervals. Where one trace "
 		 "has no inlined calls of a module (record --no-inline, a build "
 		 "without debug information or optimisation), those of the other count for the "
-		 "functions that contain them, unless it has them as functions of their own.",
+		 "functions that contain them, except where it has them as functions of their own.",
 		 "The exit status is 0, 1 if a file cannot be compared, 2 for wrong usage, and 3 "
 		 "if --fail-above applies."},
 	.examples = "# a change that costs\n"
