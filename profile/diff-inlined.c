@@ -11,7 +11,7 @@ enum { ADDRESSES = 8 };
 
 /* What the other profile has. */
 struct other {
-	struct string_table modules; /* base names, and such with a build id behind them */
+	struct string_table modules; /* base names, and base names with a build id behind them */
 	struct string_table functions;
 	struct module_calls {
 		uint32_t n_frames, n_inlined;
