@@ -155,7 +155,7 @@ static const char *words_of(int error)
 		return "no permission to write there; hint: -o /tmp/perfwind.pftrace";
 	case -ENOENT:
 	case -ENOTDIR:
-		return "No such file or directory; hint: mkdir -p, or another -o";
+		return "its folder does not exist; hint: mkdir -p, or another -o";
 	case -ENOSPC:
 	case -EDQUOT:
 		return "No space left on device; hint: -o FILE on another disk";

@@ -118,7 +118,7 @@ static void expect_share(const struct profile *a, const struct profile *b, size_
 }
 
 /* One profile has inlined calls, and the other has none: of the same build (--no-inline) they count for their callers; of another
- * (-O0) too, unless they are functions there. */
+ * (-O0) too, except where they are functions there. */
 static void inlined_in_one(void **state)
 {
 	static const struct {

@@ -94,7 +94,7 @@ static void test_report(void **state)
 	(void)state;
 	check_report("/nowhere/at/all", -ENOENT,
 		     "perfwind: the trace cannot be written to /nowhere/at/all (-o): "
-		     "No such file or directory; hint: mkdir -p, or another -o\n");
+		     "its folder does not exist; hint: mkdir -p, or another -o\n");
 	check_report("/dev/full", -ENOSPC,
 		     "perfwind: the trace cannot be written to /dev/full (-o): "
 		     "No space left on device; hint: -o FILE on another disk\n");
