@@ -54,12 +54,12 @@ mkdir -p dir
 refuse output-is-directory 1 'directory' record -o dir -- true
 refuse output-full 1 'No space left' record -o /dev/full -- true
 check device-is-not-moved [ -c /dev/full ]
-refuse output-unwritable 1 'cannot be written to no-such-dir/x.pftrace \(-o\): No such file' record -o no-such-dir/x.pftrace -- true
+refuse output-unwritable 1 'cannot be written to no-such-dir/x.pftrace \(-o\): its folder does not exist' record -o no-such-dir/x.pftrace -- true
 
 refuse no-daemon-with-recorder 1 'no daemon answers.*recorder-size' snapshot --daemon --control-socket "$TMP/none"
 refuse no-such-event-listed 1 "no (other )?event has 'no-such'" list no-such
 
-refuse import-unwritable 1 'cannot be written to no-such-dir/x.pftrace \(-o\): No such file' import -o no-such-dir/x.pftrace "${STOCK%/*}/x86-64/fp.data"
+refuse import-unwritable 1 'cannot be written to no-such-dir/x.pftrace \(-o\): its folder does not exist' import -o no-such-dir/x.pftrace "${STOCK%/*}/x86-64/fp.data"
 
 mkdir -p kept.pftrace.old
 echo kept >kept.pftrace
