@@ -1,5 +1,5 @@
 /* fuzz-answer.c - the bytes that helper processes send back, as if a hostile file had taken them over:
- * an answer to any request (load-role.c) and a module with it (symbols/module-pack.c), then unwound
+ * an answer to any request (load-role.c) and a module with it (symbols/module.c), then unwound
  * with and looked into.
  *
  * Input: a byte for what was asked, 16 bytes of registers and addresses; the length of pw-files' part of the
