@@ -478,6 +478,11 @@ int writer_renew(struct writer *w)
 	return r < 0 ? trace(r) : WRITER_RENEWED;
 }
 
+uint64_t writer_dropped(const struct writer *w)
+{
+	return w->sink->dropped;
+}
+
 /* ---- head of a trace ---- */
 
 int writer_start(struct writer *w)

@@ -61,6 +61,8 @@ int writer_clear_incremental_state(struct writer *writer);
  * writer_sample() that uses it. */
 enum { WRITER_RENEWED = 1 };
 int writer_renew(struct writer *writer);
+/* Packets that the sink has dropped so far. */
+uint64_t writer_dropped(const struct writer *writer);
 
 /* ProcessTree.  Samples belong to the incarnation and have the names that were written last before them;
  * incarnations of one pid may take turns.  The main thread is named along. */

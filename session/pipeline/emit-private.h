@@ -51,6 +51,7 @@ struct emit {
 	uint64_t vaddrs_in_flight;	   /* their addresses */
 	uint64_t lines_cpu_ns, started_at; /* CLOCK_MONOTONIC */
 	uint64_t n_samples;
+	struct table unwritten; /* CPU -> weight of samples that are not in the trace */
 	struct emit_unsymbolized *forgotten; /* of modules that were forgotten; the paths are own */
 	size_t n_forgotten, forgotten_room;
 	uint32_t generation;	    /* of the writer's ids */

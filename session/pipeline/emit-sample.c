@@ -228,16 +228,36 @@ static uint32_t last_stack(const struct emit *em, const struct process *p)
 	return p->stack_generation == writer_stack_generation(em->c.writer) ? p->stack : 0;
 }
 
-static int write_sample(struct emit *em, const struct outcome *o)
+/* The count of a CPU without what is not in the trace: the next sample, of any process, would have the weight of that. */
+static uint64_t written_count(const struct emit *em, const struct sample_info *info)
+{
+	uint64_t unwritten = 0;
+
+	if (em->unwritten.n_used)
+		(void)table_get(&em->unwritten, info->cpu, &unwritten);
+	return info->count - min_u64(unwritten, info->count);
+}
+
+static void note_unwritten(struct emit *em, const struct sample_info *info)
+{
+	uint64_t unwritten = 0;
+
+	(void)table_get(&em->unwritten, info->cpu, &unwritten);
+	(void)table_put(&em->unwritten, info->cpu, unwritten + info->weight);
+}
+
+/* > 0: the sink has dropped it. */
+static int try_sample(struct emit *em, const struct outcome *o)
 {
 	const struct sample_info *info = &o->info;
+	uint64_t dropped;
 	struct writer_sample sample = {
 		.time = info->time,
 		.cpu = info->cpu,
 		.pid = info->pid,
 		.tid = info->tid,
 		.cpu_mode = info->cpu_mode,
-		.count = info->count,
+		.count = written_count(em, info),
 		.follower_counts = info->followers,
 		.n_follower_counts = info->n_followers,
 	};
@@ -269,7 +289,18 @@ static int write_sample(struct emit *em, const struct outcome *o)
 		info->process->stack_result = o->result;
 		info->process->stack_reason = o->reason;
 	}
-	return writer_sample(em->c.writer, &sample);
+	dropped = writer_dropped(em->c.writer);
+	r = writer_sample(em->c.writer, &sample);
+	return r < 0 ? trace(r) : writer_dropped(em->c.writer) != dropped;
+}
+
+static int write_sample(struct emit *em, const struct outcome *o)
+{
+	int r = try_sample(em, o);
+
+	if (r != 0)
+		note_unwritten(em, &o->info);
+	return r < 0 ? trace(r) : 0;
 }
 
 int emit_outcome(struct emit *em, const struct outcome *o)

@@ -982,6 +982,7 @@ struct emit *emit_free(struct emit *em)
 	free(em->forgotten);
 	free(em->timeless);
 	table_deinit(&em->by_serial);
+	table_deinit(&em->unwritten);
 	unshared_free(em->unsymbolized, em->unsymbolized_room * sizeof(*em->unsymbolized));
 	free(em->recent);
 	table_deinit(&em->announcer.incarnations);

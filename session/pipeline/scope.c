@@ -539,7 +539,6 @@ void scope_write_owed(struct scope *sc, struct cpu_count *cpu, struct process *p
 {
 	enum skip_reason why = scope_skips_process(sc, process);
 	struct sample_info info;
-	int r;
 
 	if (sc->c.waits) /* the time is in the records of switches */
 		return;
@@ -552,7 +551,8 @@ void scope_write_owed(struct scope *sc, struct cpu_count *cpu, struct process *p
 	if (why && !sc->c.skipped)
 		return;
 	cpu_count_owed(cpu, process, weight, &info);
-	r = why ? sc->c.skipped(sc->c.arg, &info, why) : sc->c.owed(sc->c.arg, &info);
-	if (r < 0) /* else the next sample of the CPU had it */
-		cpu->count -= weight;
+	if (why)
+		(void)sc->c.skipped(sc->c.arg, &info, why);
+	else
+		(void)sc->c.owed(sc->c.arg, &info);
 }

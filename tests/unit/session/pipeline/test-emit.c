@@ -1,5 +1,6 @@
 /* test-emit.c - what the trace contains of processes and threads before each sample: incarnations of one pid
  * that take turns, renames, samples that had to wait. */
+#include <errno.h>
 #include <time.h>
 
 #include "trace/writer-private.h"
@@ -364,6 +365,60 @@ static void owed_with_last_stack(void **state)
 	free(o);
 }
 
+static void put_weight(struct fixture *f, uint32_t pid, uint64_t weight, uint64_t *count, int error)
+{
+	struct outcome o = taken(f, pid, pid, 10);
+
+	o.info.weight = weight;
+	o.info.count = *count += weight;
+	assert_int_equal(emit_outcome(f->emit, &o), error);
+}
+
+static int no_write(struct sink *sink, const void *data, size_t len)
+{
+	(void)sink;
+	(void)data;
+	(void)len;
+	return -ENOSPC;
+}
+
+/* A sample that is dropped, or not written, or owed weight: it is not in the weight of the next one of its CPU, of another process. */
+static void unwritten_weight(void **state)
+{
+	static const uint64_t stacks[5] = {0}, counts[] = {1, 3, 6, 7, 9};
+	int (*write)(struct sink *, const void *, size_t);
+	uint64_t count = 0, other = 0;
+	struct sample_info info;
+	struct outcome o;
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f, 10);
+	put_weight(&f, 5, 1, &count, 0);
+	sink_memory_limit(f.sink, f.sink->bytes);
+	put_weight(&f, 5, 1000, &count, 0);
+	put_weight(&f, 5, 1000, &count, 0);
+	sink_memory_limit(f.sink, SIZE_MAX);
+	put_weight(&f, 6, 2, &count, 0);
+	write = f.sink->write;
+	f.sink->write = no_write;
+	put_weight(&f, 5, 500, &count, -ENOSPC);
+	info = (struct sample_info){.process = process_get(f.processes, 5),
+				    .pid = 5,
+				    .weight = 50,
+				    .count = count += 50};
+	assert_int_equal(emit_owed(f.emit, &info), -ENOSPC);
+	f.sink->write = write;
+	put_weight(&f, 6, 3, &count, 0);
+	o = taken(&f, 6, 6, 10); /* another CPU */
+	o.info.cpu = 1;
+	o.info.count = other += 7;
+	emit(&f, &o);
+	put_weight(&f, 6, 3, &count, 0);
+	assert_stacks(&f, stacks, counts, ARRAY_SIZE(counts));
+	fixture_deinit(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -376,6 +431,7 @@ int main(void)
 		cmocka_unit_test(named_again),
 		cmocka_unit_test(kernel_address_of_0),
 		cmocka_unit_test(owed_with_last_stack),
+		cmocka_unit_test(unwritten_weight),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

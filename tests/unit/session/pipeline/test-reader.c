@@ -222,7 +222,7 @@ static void test_time_after_owed(void **state)
 }
 
 struct written {
-	int result, n_owed, n_skipped;
+	int n_owed, n_skipped;
 	enum skip_reason why;
 	uint64_t count;
 };
@@ -233,7 +233,7 @@ static int take_owed(void *arg, const struct sample_info *info)
 
 	w->n_owed++;
 	w->count = info->count;
-	return w->result;
+	return 0;
 }
 
 static int take_skipped(void *arg, const struct sample_info *info, enum skip_reason why)
@@ -243,7 +243,7 @@ static int take_skipped(void *arg, const struct sample_info *info, enum skip_rea
 	w->n_skipped++;
 	w->count = info->count;
 	w->why = why;
-	return w->result;
+	return 0;
 }
 
 static bool is_wanted(void *arg, uint32_t pid, const char *cmdline, size_t len)
@@ -253,31 +253,6 @@ static bool is_wanted(void *arg, uint32_t pid, const char *cmdline, size_t len)
 	(void)cmdline;
 	(void)len;
 	return true;
-}
-
-/* Weight that is not written is not in the count of the CPU: the next sample, of another process, would have it. */
-static void test_owed_fails(void **state)
-{
-	struct process process = {.share.weight = 7};
-	struct written w = {.result = -ENOSPC};
-	struct account account = {0};
-	struct perf_source source = {0};
-	struct cpu_count cpu = {.count = 100};
-	struct reader rd = {
-		.c.source = &source,
-		.counts = {&cpu, 1},
-		.scope.c = {.owed = take_owed, .arg = &w, .account = &account},
-	};
-
-	(void)state;
-	write_owed(&rd, &process, 7);
-	assert_int_equal(w.n_owed, 1);
-	assert_int_equal(w.count, 107);
-	assert_int_equal(cpu.count, 100);
-	w.result = 0;
-	write_owed(&rd, &process, 7);
-	assert_int_equal(cpu.count, 107);
-	assert_int_equal(account.received, 0); /* emit_owed() counts it */
 }
 
 /* Of a process that is not shown, or of which it is not known: counted like its samples, and in the trace where these are. */
@@ -325,8 +300,7 @@ int main(void)
 		cmocka_unit_test(test_popped_while_pushing), cmocka_unit_test(test_control_waits),
 		cmocka_unit_test(test_verdict_is_sent),	     cmocka_unit_test(test_bytes_in_flight),
 		cmocka_unit_test(test_weight_of_skipped),    cmocka_unit_test(test_time_of_owed),
-		cmocka_unit_test(test_time_after_owed),	     cmocka_unit_test(test_owed_fails),
-		cmocka_unit_test(test_owed_of_others),
+		cmocka_unit_test(test_time_after_owed),	     cmocka_unit_test(test_owed_of_others),
 	};
 
 	return cmocka_run_group_tests_name("reader", tests, NULL, NULL);
