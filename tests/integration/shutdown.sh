@@ -191,7 +191,7 @@ outlives() {
 	check $1-status [ $? = $3 ]
 	check $1-ended-by-itself [ -e "$TMP/$1.ended" ]
 	tail -n 1 "$TMP/$1.err" >"$TMP/$1.last"
-	check $1-reported-at-the-end grep -qE "^perfwind: .*$4\$" "$TMP/$1.last"
+	check $1-reported-at-the-end grep -qE "^perfwind: .*$4" "$TMP/$1.last"
 }
 
 # More than the first second writes: on a loaded machine the whole of it is one block, which would not fit.
