@@ -468,12 +468,43 @@ static uint32_t find_calls(struct frames_walk *fw, uint64_t address, struct call
 	return n;
 }
 
-/* Notes the calls of this moment, if the innermost frame is the same before and after. */
+static bool has_call(const struct call *calls, uint32_t n, const struct call *call)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (!memcmp(&calls[i], call, sizeof(*call)))
+			return true;
+	return false;
+}
+
+/* The calls of this moment; returns how many.  A thread on another CPU runs on while its memory is read.  PHP: all, if the innermost
+ * frame is the same before and after.  Ruby, where another call's frame is often at the same place: those that a second reading,
+ * right after the first one, shows as well. */
+static uint32_t current_calls(struct frames_walk *fw, uint64_t at, struct call calls[NOTED_MAX])
+{
+	struct vm_memory *memory = &fw->s->memory;
+	struct call before[NOTED_MAX];
+	uint32_t n = find_calls(fw, fw->current, calls), n_before = n, kept = 0;
+	uint64_t now;
+
+	if (!fw->ruby)
+		return vm_memory_read_once(memory, at, &now, sizeof(now)) && now == fw->current ? n
+												: 0;
+	memcpy(before, calls, n * sizeof(*calls));
+	vm_memory_renew(memory, memory->memory, memory->left);
+	if (!read_word(fw, at, &fw->current))
+		return 0;
+	n = find_calls(fw, fw->current, calls);
+	for (uint32_t i = 0; i < n; i++)
+		if (has_call(before, n_before, &calls[i]))
+			calls[kept++] = calls[i];
+	return kept;
+}
+
 static void note_calls(struct frames_walk *fw)
 {
 	struct native_script *s = fw->s;
 	struct call calls[NOTED_MAX];
-	uint64_t at = current_at(fw), now;
+	uint64_t at = current_at(fw);
 	uint32_t n;
 
 	fw->current = 0;
@@ -483,9 +514,7 @@ static void note_calls(struct frames_walk *fw)
 		return;
 	s->noted_serial = s->serial;
 	s->noted_at = s->read_at;
-	n = find_calls(fw, fw->current, calls);
-	if (!vm_memory_read_once(&s->memory, at, &now, sizeof(now)) || now != fw->current)
-		return;
+	n = current_calls(fw, at, calls);
 	for (uint32_t i = 0; i < n; i++) {
 		script_note_most(s, fw->e, calls[i].key, calls[i].id, calls[i].address);
 		if (calls[i].id != RUN_ENDS)
