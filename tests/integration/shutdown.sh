@@ -180,7 +180,7 @@ open(name + ".ended", "w")
 sys.exit(int(status))
 PY
 steady() { echo "$PYTHON" "$TMP/steady.py" "$TMP/$1" "$2"; } # NAME STATUS : the command
-# outlives NAME RECORDER STATUS REGEX : the recording has ended for this reason, the command has not.
+# outlives NAME RECORDER STATUS REGEX [END] : the recording has ended for this reason, the command has not.
 outlives() {
 	check $1-reported wait_for grep -qE "^perfwind: the recording has ended early: .*$4; .* goes on" "$TMP/$1.err"
 	wait_for test -s "$TMP/$1.pid"
@@ -191,7 +191,7 @@ outlives() {
 	check $1-status [ $? = $3 ]
 	check $1-ended-by-itself [ -e "$TMP/$1.ended" ]
 	tail -n 1 "$TMP/$1.err" >"$TMP/$1.last"
-	check $1-reported-at-the-end grep -qE "^perfwind: .*$4" "$TMP/$1.last"
+	check $1-reported-at-the-end grep -qE "^perfwind: .*$4${5:-}\$" "$TMP/$1.last"
 }
 
 # More than the first second writes: on a loaded machine the whole of it is one block, which would not fit.
@@ -206,7 +206,7 @@ mkfifo "$TMP/pipe"
 recorder=$!
 started $recorder
 timeout 20 head -c 10 "$TMP/pipe" >/dev/null
-outlives closed $recorder 7 'Broken pipe'
+outlives closed $recorder 7 'Broken pipe' ': the program that reads it has ended'
 
 "$PERFWIND" top -i 0.1 -- $(steady unshown 7) >/dev/full 2>"$TMP/unshown.err" &
 recorder=$!
@@ -250,7 +250,7 @@ if is_root && unshare -m true 2>/dev/null; then
 		exit $status' sh "$TMP" "$PERFWIND" $(steady full 7) 2>"$TMP/full.err" &
 	recorder=$!
 	started $recorder
-	outlives full $recorder 7 'No space left on device'
+	outlives full $recorder 7 'No space left on device' '; hint: -o FILE on another disk'
 	check full-disk-readable has full '^python3?[^;]*;.*(_PyEval_EvalFrameDefault| \[python)'
 	check full-disk-counts counts_the_file full
 	check full-disk-cut-off cut_off full
