@@ -139,8 +139,9 @@ static void confine(void)
 	own_session_give_up(&features, false);
 }
 
-/* The modules that lack names still; @packages: of Debian. */
-static void print_missing(const struct symbolize_result *result, const char *const *packages)
+/* The modules that lack names still; @packages: of Debian; @asked: servers were asked for them. */
+static void print_missing(const struct symbolize_result *result, const char *const *packages,
+			  bool asked)
 {
 	static const char *const why[][2] = {
 		/* before and behind the path */
@@ -168,8 +169,9 @@ static void print_missing(const struct symbolize_result *result, const char *con
 		printf("  and %s more\n", text_count(result->n_missing - shown, n));
 	if (others)
 		printf("  hint: --symfs DIR with copies of the files at their paths, --debug-dir "
-		       "DIR with their debug files,\n        --buildid-dir FILE of `perf archive`, "
-		       "or --debuginfod\n");
+		       "DIR with their debug files,\n        %s--buildid-dir FILE of `perf "
+		       "archive`%s\n",
+		       asked ? "or " : "", asked ? "" : ", or --debuginfod");
 }
 
 /* @may_look: not where the process is confined. */
@@ -194,7 +196,7 @@ static void print_with_packages(const struct symbolize_result *result, bool may_
 	for (size_t i = 0; i < shown; i++)
 		if (packages[i].name[0])
 			debug_package_command("", &packages[i], texts[i], sizeof(texts[i]));
-	print_missing(result, hints);
+	print_missing(result, hints, !may_look);
 }
 
 static void print_result(const struct symbolize_result *result, bool may_look)

@@ -100,9 +100,11 @@ static void print_stacks(const struct verdict *v, FILE *out)
 	frames = (double)a->frames / (double)a->emitted;
 	fprintf(out, "%s; %.0f frame%s each", failed ? ")" : "", frames, frames < 1.5 ? "" : "s");
 	if (a->emitted >= ENOUGH && 2 * a->failed[UW_NO_UNWIND_INFO] > a->emitted)
-		fprintf(out,
-			" (hint: callchains need programs with frame pointers; --call-graph dwarf "
-			"does not)");
+		fprintf(out, " (hint: %s)",
+			v->damage ? "callchains need programs with frame pointers; --call-graph "
+				    "dwarf does not"
+				  : "--unwinder fp, and code without unwind information, need "
+				    "frame pointers");
 	fprintf(out, "\n");
 }
 

@@ -388,6 +388,9 @@ static const char *missing_hint(const struct file_places *places)
 	if (places->buildid_dir)
 		return "perf record --buildid-all keeps all files in its cache; or give copies as "
 		       "--symfs DIR";
+	if (places->debug_dir)
+		return "give copies of the programs as --symfs DIR, as debug files have no unwind "
+		       "tables; perfwind symbolize --debug-dir adds their names to the trace";
 	return "perf archive where it was recorded, then --buildid-dir FILE.tar.bz2";
 }
 

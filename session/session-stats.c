@@ -74,7 +74,8 @@ void session_note(struct session *s, const char *format, ...)
 /* Where a process is protected from root, too, or from a daemon that gave up its privileges. */
 static const char *memory_hint(void)
 {
-	return geteuid() ? "run perfwind as root; of a daemon: direct = yes"
+	return geteuid() ? "start it with `perfwind run`, or run perfwind as root; of a daemon: "
+			   "direct = yes"
 			 : "perfwind doctor; of a daemon: direct = yes";
 }
 

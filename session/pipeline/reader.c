@@ -324,14 +324,7 @@ int reader_want_maps(struct reader *rd, struct process *process, uint64_t unknow
 
 int reader_want_module(struct reader *rd, struct process *process, struct uw_module *module)
 {
-	struct load_request request = loader_module_request(process, module);
-
-	(void)uw_module_ref(module);
-	if (!loader_ask(rd->c.loader, &request)) {
-		load_request_deinit(&request);
-		(void)uw_module_unref(module); /* the samples that wait for it time out */
-	}
-	return 0;
+	return scope_want_module(&rd->scope, process, module);
 }
 
 static void names_answer(struct reader *rd, struct process *process, struct load_answer *a)

@@ -59,6 +59,8 @@ struct scope_request {
 	bool denied_maps; /* false: only the memory was denied */
 	uint32_t looks;
 	uint64_t due; /* CLOCK_MONOTONIC: of the timeout, or of the next attempt */
+	struct uw_module
+		*module; /* wanted meanwhile: needs the memory of the process; a reference */
 	struct scope_request *next, **at;
 };
 
@@ -168,8 +170,55 @@ static void request_free(struct scope_request *asked)
 	if (asked->next)
 		asked->next->at = asked->at;
 	asked->scope->n_asked--;
+	(void)uw_module_unref(asked->module);
 	(void)process_unref(asked->process);
 	free(asked);
+}
+
+static void load_module(struct scope *sc, struct process *process, struct uw_module *module)
+{
+	struct load_request request = loader_module_request(process, module);
+
+	(void)uw_module_ref(module);
+	if (!loader_ask(sc->c.loader, &request)) {
+		load_request_deinit(&request);
+		(void)uw_module_unref(module); /* the samples that wait for it time out */
+	}
+}
+
+/* Borrows nothing of the request, which may be gone; consumes @module. */
+static void load_deferred(struct scope *sc, struct process *process, struct uw_module *module)
+{
+	if (module)
+		load_module(sc, process, module);
+	(void)uw_module_unref(module);
+}
+
+/* The request is over without an answer. */
+static void request_end(struct scope_request *asked)
+{
+	struct process *process = process_ref(asked->process);
+	struct uw_module *module = take(asked->module);
+	struct scope *sc = asked->scope;
+
+	request_free(asked);
+	load_deferred(sc, process, module);
+	(void)process_unref(process);
+}
+
+int scope_want_module(struct scope *sc, struct process *process, struct uw_module *module)
+{
+	bool reads_memory =
+		uw_module_kind(module) == UW_MODULE_JIT && process_vm_of_module(process, module);
+	struct scope_request *asked = reads_memory && process->given_mem < 0 ? sc->asked : NULL;
+
+	while (asked && (asked->process != process || asked->timed_out || asked->module))
+		asked = asked->next;
+	if (asked)
+		asked->module = uw_module_ref(module);
+	else
+		load_module(sc, process, module);
+	return 0;
 }
 
 /* The mappings could be read through the descriptors: so can the memory. */
@@ -218,6 +267,7 @@ static void given(struct consent_request *request, const int *fds)
 	struct scope_request *asked = container_of(request, struct scope_request, request);
 	struct process *process = process_ref(asked->process);
 	struct scope *sc = asked->scope;
+	struct uw_module *module = take(asked->module);
 	bool timed_out = asked->timed_out;
 	int r = 0;
 
@@ -241,6 +291,7 @@ static void given(struct consent_request *request, const int *fds)
 	}
 	if (r < 0)
 		log_verbose("process %u: its descriptors could not be used", process->pid);
+	load_deferred(sc, process, module);
 	(void)process_unref(process);
 }
 
@@ -331,7 +382,7 @@ int scope_tick(struct scope *sc)
 		next = asked->next;
 		if (process->exited) {
 			r = give_up(sc, process);
-			request_free(asked);
+			request_end(asked);
 		} else if (now < asked->due) {
 			continue;
 		} else if (asked->timed_out) {
@@ -342,8 +393,9 @@ int scope_tick(struct scope *sc)
 			sc->counts.unanswered++;
 			note_timeout(sc, process);
 			r = give_up(sc, process);
+			load_deferred(sc, process, take(asked->module));
 		} else if (!ask(asked)) {
-			request_free(asked);
+			request_end(asked);
 		}
 	}
 	return r < 0 ? trace(r) : 0;

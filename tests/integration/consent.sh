@@ -131,6 +131,16 @@ check asked-plain-cut json short-plain 'total > 0 and v["stacks"]["whole"] <= 0.
 check asked-by-signal grep -q "process $hooked .*: asked" "$TMP/daemon.err"
 check asked-filter-was-enough filter_was_enough
 ends_daemon
+# So do the functions of an interpreter.
+consenting "$PYTHON" -c 'def python_leaf():
+    for i in range(20000): i * i
+while True: python_leaf()'
+python=$PID
+wait_for used $python 300
+profile python +perfmon,+kill -p $python -d 2
+check python-names has python ';python_leaf \[python\]'
+check python-is-not-refused bash -c "! grep 'cannot be read' '$TMP/python.err'"
+kill $python
 echo -1 >/proc/sys/kernel/perf_event_paranoid
 kill $hooked $plain
 

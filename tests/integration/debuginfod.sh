@@ -81,6 +81,7 @@ check setting-without-servers env -u DEBUGINFOD_URLS PERFWIND_DEBUGINFOD=yes "$P
 export DEBUGINFOD_URLS=http://127.0.0.1:$(port)
 afresh
 check gone-is-no-failure exits 0 symbolize
+check gone-hint-names-it-not sh -c "grep -q 'or --buildid-dir FILE' '$TMP/symbolize.out' && ! grep -q 'or --debuginfod' '$TMP/symbolize.out'"
 check gone-is-reported grep -q 'debuginfod: 0 of [0-9]* debug files; no server answered for [1-9]' "$TMP/symbolize.out"
 serve silent
 afresh

@@ -128,6 +128,8 @@ mv "$FOLDER/work" "$FOLDER/away"
 check gone-imported imported own
 check gone-reported grep -q "1 module is not on this machine (the first: $FOLDER/work): no names" "$TMP/own.err"
 check gone-counted json own "v['damage']['unread_modules'] == 1 and v['stacks']['whole'] == 0"
+"$PERFWIND" import --debug-dir "$TMP" -o "$TMP/debug-only.pftrace" "$TMP/own.data" 2>"$TMP/debug-only.err"
+check gone-debug-hint grep -q 'as debug files have no unwind tables; perfwind symbolize --debug-dir adds their names' "$TMP/debug-only.err"
 mv "$FOLDER/away" "$FOLDER/work"
 # With them nothing is reported; and where the kernel counted no losses, none is made up.
 imported own

@@ -264,11 +264,15 @@ static void test_hints(void **state)
 		"processes that live for less than a sample, `record -a -- COMMAND` sees more\n"
 		"  seen     12.0 % of the CPU time used\n"
 		"  stacks   5 whole (25.00 %), 0 cut, 15 failed (no-unwind-info 15); 2 frames each "
-		"(hint: callchains need programs with frame pointers; --call-graph dwarf does "
-		"not)\n"
+		"(hint: --unwinder fp, and code without unwind information, need frame "
+		"pointers)\n"
 		"  lost     0 in the kernel's rings\n"
 		"  cost     7.0 us CPU a sample, 0.25 s in all, 28.5 MiB at most\n"
 		"  file     a\"b.pftrace, 120 KiB (6144 bytes a sample)\n");
+	verdict.damage = &(struct import_damage){0};
+	assert_printed("2 frames each (hint: callchains need programs with frame pointers; "
+		       "--call-graph dwarf does not)");
+	verdict.damage = NULL;
 	/* It has another reason. */
 	summary.account.throttled_ns = 1;
 	text = written(verdict_print);
