@@ -189,6 +189,14 @@ static int merge_inlined(struct profile profiles[2], const char *const names[2])
 	return 0;
 }
 
+/* Two events of one unit can be compared, and the answer is seldom the one that was asked for. */
+static void note_events(const struct profile profiles[2], const char *const names[2])
+{
+	if (strcmp(profiles[0].event_name, profiles[1].event_name))
+		log_info("diff: %s counts %s, %s counts %s: --event chooses", names[0],
+			 profiles[0].event_name, names[1], profiles[1].event_name);
+}
+
 static int diff_run(int argc, char **argv)
 {
 	struct diff_command command = {.how = {.limit = ROWS, .fail_above = -1}};
@@ -216,6 +224,8 @@ static int diff_run(int argc, char **argv)
 	}
 	if (!status)
 		status = merge_inlined(profiles, (const char *[]){argv[0], argv[1]}) < 0;
+	if (!status)
+		note_events(profiles, (const char *[]){argv[0], argv[1]});
 	if (!status)
 		status = compare(&command, profiles, (const char *[]){argv[0], argv[1]});
 	for (size_t i = 0; i < 2; i++)

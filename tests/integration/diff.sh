@@ -14,6 +14,7 @@ done
 check run-slower run slower builds-slower
 
 # named A B STATUS EXPECTED : the functions with a significant change, in diff's order; above 3 % of all, it is a failure.
+# A neighbour's load changes what interrupts hit: main() from 0.15 to 0.21 % at a load of 9.
 named() {
 	local status
 	"$PERFWIND" diff --json --fail-above 3 "$TMP/$1.pftrace" "$TMP/$2.pftrace" >"$TMP/diff.json"
@@ -21,7 +22,7 @@ named() {
 	"$PYTHON" -c '
 import json, sys
 rows = json.load(open(sys.argv[1]))["rows"]
-names = [row["function"] for row in rows if row["significant"]]
+names = [row["function"] for row in rows if row["significant"] and abs(row["change_percent"]) > 0.5]
 print(names, rows)
 sys.exit(names != sys.argv[2].split())' "$TMP/diff.json" "$4" && [ $status = "$3" ] && return 0
 	"$PERFWIND" diff --all "$TMP/$1.pftrace" "$TMP/$2.pftrace"
@@ -31,3 +32,12 @@ check slower-first-and-alone named same-1 slower 3 convert
 check slower-again named same-2 slower 3 convert
 check equal named same-1 same-2 0 ""
 check equal-again named same-2 same-3 0 ""
+# The CPU time of a run and the waits of another have one unit.
+other_event() {
+	"$PERFWIND" record -q --off-cpu -o "$TMP/waits.pftrace" -- sleep 0.2
+	"$PERFWIND" diff "$TMP/same-1.pftrace" "$TMP/waits.pftrace" >/dev/null 2>"$TMP/diff.err"
+	grep -q "counts cpu-clock:u, .*/waits.pftrace counts off-cpu: --event chooses" "$TMP/diff.err" && return 0
+	cat "$TMP/diff.err"
+	return 1
+}
+check other-event other_event
