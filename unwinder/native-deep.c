@@ -274,6 +274,15 @@ void native_deep_seam(struct native *e, struct walk *w, uint64_t from)
 		tail_add(e->tail, w->sp, w->frames[w->n - 1]);
 }
 
+void native_deep_end(struct walk *w, uint64_t from)
+{
+	if (w->seam || w->go || w->sp - w->base <= w->snapshot->stack_len)
+		return;
+	w->seam = w->n;
+	w->seam_sp = from;
+	w->far_cfa = w->sp;
+}
+
 /* A walk within its copy has reached the root. */
 static void deep_note_root(struct native *e, const struct walk *w)
 {
@@ -696,9 +705,29 @@ static void go_settle(struct native *e, struct walk *w)
 		w->frames[i] |= UW_FRAME_GUESSED;
 }
 
+enum { SMALL_PAGE = 4096 };
+
+/* Has the walk failed at an address of its stack, behind a page that the kernel did not find?  Below the thread's root, or where that is
+ * not known, where the process has memory. */
+static bool is_behind_page(struct native *e, const struct walk *w)
+{
+	const struct uw_result *res = w->res;
+	struct uw_memory *memory = w->snapshot->space->memory;
+	const struct native_root *root = deep_root(e, w);
+	uint64_t end = w->base + w->snapshot->stack_len, word;
+
+	if (res->outcome != UW_FAILED || res->reason != UW_MEMORY || end % SMALL_PAGE ||
+	    res->stopped_at < end || res->stopped_at - end > NATIVE_DEEP_MAX)
+		return false;
+	if (w->snapshot->thread && deep_root_is_of(root, w))
+		return res->stopped_at < root->sp;
+	return memory && memory->read(memory, res->stopped_at, &word, 8) == 8;
+}
+
 void native_deep_settle(struct native *e, struct walk *w)
 {
-	uint64_t sp = w->seam ? w->seam_sp : w->sp, cfa = w->seam ? 0 : w->far_cfa;
+	uint64_t sp = w->seam ? w->seam_sp : w->sp;
+	uint64_t cfa = w->seam && w->seam < w->n ? 0 : w->far_cfa;
 
 	if (w->res->outcome == UW_PENDING)
 		return;
@@ -714,6 +743,8 @@ void native_deep_settle(struct native *e, struct walk *w)
 		deep_cut(w);
 	else if (w->seam)
 		deep_accept(e, w);
+	if (is_behind_page(e, w))
+		walk_end(w, UW_CUT, UW_OK, w->res->stopped_at);
 	if (is_cut(w->res) && w->n <= (w->seam ? w->seam : w->n))
 		tail_join(e, w, sp, cfa);
 }

@@ -508,10 +508,10 @@ static enum step native_arrive(struct walk *w, const struct cfi_regs *regs, bool
 	 * the byte before it is another function's. */
 	if (signal)
 		w->frames[w->n - 1] &= ~UW_FRAME_CALLER;
+	w->sp = sp;
 	if (native_push(w, regs->r[m->pc], signal ? UW_FRAME_SIGNAL : UW_FRAME_CALLER) ==
 	    STEP_ENDED)
 		return STEP_ENDED;
-	w->sp = sp;
 	if (regs->known >> m->fp & 1)
 		w->bp = regs->r[m->fp];
 	/* An address in no mapping, where it is not known. */

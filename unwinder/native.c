@@ -397,8 +397,10 @@ static __attribute__((noinline)) bool native_other(struct native *e, struct walk
 	for (;;) {
 		uint64_t from = w->sp;
 
-		if (native_step(e, w, rule) == STEP_ENDED)
+		if (native_step(e, w, rule) == STEP_ENDED) {
+			native_deep_end(w, from);
 			return false;
+		}
 		native_deep_seam(e, w, from);
 		rule = native_rule(e, w, walk_lookup(w));
 		if (walk_apply(w, rule))

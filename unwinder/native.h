@@ -218,7 +218,7 @@ struct walk {
 	uint64_t go_key;    /* of what native-go.c keeps; 0: none */
 	uint64_t go_from;   /* the stack pointer at the switch */
 	uint64_t go_top;    /* the end of the goroutine's stack; 0: not known */
-	uint64_t far_cfa;   /* x86-64: begin of the caller that could not be read; 0: none */
+	uint64_t far_cfa;   /* x86-64: begin of the caller that cannot be read; 0: none */
 	/* Frames of JIT code with an address that follows no call (native-guess.c). */
 	uint32_t n_open;
 	uint32_t open_first, open_last; /* their numbers, from 1 */
@@ -379,6 +379,8 @@ bool native_calls_this(struct native *e, struct walk *w, uint64_t ra);
 bool native_same_frame(struct native *e, struct walk *w, uint64_t ra_at);
 /* After a step from the frame at @from: notes where the walk has left the copy, and the frames beyond. */
 void native_deep_seam(struct native *e, struct walk *w, uint64_t from);
+/* The same after a step that has ended the walk, as the word beyond the copy leads to no frame. */
+void native_deep_end(struct walk *w, uint64_t from);
 void native_tails_clear(struct native *e);
 void native_tails_free(struct native *e);
 /* A walk has ended: frames that were read from the process stand if they are proved; else the stack ends

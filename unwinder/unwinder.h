@@ -6,8 +6,8 @@
  * Every unwind ends in one outcome:
  *   UW_WHOLE    the walk reached a root: an undefined return address (which the ABI sets for _start
  *               and clone), or a return address of 0
- *   UW_CUT      the next address needed lies outside the stack copy, and the copy filled its room; or
- *               UW_TOO_DEEP: there are more frames than the result has room for
+ *   UW_CUT      the next address needed lies outside the stack copy, and the copy filled its room, or ends at a page
+ *               that was not there; or UW_TOO_DEEP: there are more frames than the result has room for
  *   UW_FAILED   see uw_reason
  *   UW_PENDING  a module on the stack is not loaded yet (res->pending, borrowed): load it, then
  *               unwind again

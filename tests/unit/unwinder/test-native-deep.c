@@ -127,6 +127,10 @@ static void test_torn(void **state)
 	run_deep(f);
 	assert_cut(f);
 	deep(f, 0);
+	f->fake.stack[COPIED + 1] = 0x6e616d652d6f6e20; /* text, first of all: was FAILED */
+	run_deep(f);
+	assert_cut(f);
+	deep(f, 0);
 	moving.gone_after = 1; /* exit */
 	run_deep(f);
 	assert_cut(f);
@@ -163,6 +167,9 @@ static void test_root(void **state)
 	run_deep(f);
 	assert_result(f, UW_WHOLE, UW_OK, 6);
 	deep(f, 77);
+	run_deep(f);
+	assert_cut(f);
+	f->fake.stack[COPIED + 1] = 0; /* not the end of the stack: was WHOLE, and the root of later ones */
 	run_deep(f);
 	assert_cut(f);
 	deep(f, 78);
