@@ -701,6 +701,32 @@ size_t code_moves_sp(const uint8_t *code, size_t len)
 	return len;
 }
 
+bool code_next_jump(const uint8_t *code, size_t len, size_t *at, int64_t *ret_to)
+{
+	struct code_insn in;
+
+	while (*at < len) {
+		if (!code_decode(&in, code + *at, len - *at)) {
+			*at = len;
+			*ret_to = CODE_TO_POINTER;
+			return true;
+		}
+		*at += in.length;
+		if (in.vex)
+			continue;
+		if (in.two ? (*in.op & 0xf0) == 0x80 : *in.op == 0xe9)
+			*ret_to = (int64_t)*at + imm32(in.op + 1);
+		else if (!in.two && ((*in.op & 0xf0) == 0x70 || *in.op == 0xeb))
+			*ret_to = (int64_t)*at + imm8(in.op + 1);
+		else if (!in.two && *in.op == 0xff && (in.op[1] & 0x38) == 0x20)
+			*ret_to = CODE_TO_POINTER;
+		else
+			continue;
+		return true;
+	}
+	return false;
+}
+
 /* ---- aarch64 ----
  *
  * Instructions have 4 bytes, so code can be read backwards.  Where x30 may be the return address or

@@ -122,6 +122,12 @@ bool code_exits(const uint8_t *code, size_t at, size_t len, struct code_exit *re
  * end; @len: none. */
 size_t code_moves_sp(const uint8_t *code, size_t len);
 
+/* The jumps of a function of x86-64, @len bytes at @code, in the order of addresses: the next one from *at on, which becomes the
+ * place behind it.  *ret_to: where it leads, from @code.  false: there is none. */
+#define CODE_TO_POINTER \
+	INT64_MIN /* to an address out of a register or memory; or an instruction is not known */
+bool code_next_jump(const uint8_t *code, size_t len, size_t *at, int64_t *ret_to);
+
 /* An x86-64 instruction taken apart, as far as a walk through code needs it. */
 struct code_insn {
 	size_t length;

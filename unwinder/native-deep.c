@@ -9,7 +9,8 @@
  *                                                                    is not known 64 KB pieces; 8 MB in all ...
  *
  *     each frame behind has unwind information, or is marked as guessed; its address follows a call;
- *     stack pointers grow; the walk ends at a root, the one that stacks of this thread ended at before
+ *     a direct call leads to the function inside of it (native-edge.c); stack pointers grow; the walk ends at a
+ *     root, the one that stacks of this thread ended at before
  *
  * Otherwise the stack ends at the seam, as if the memory could not be read.
  *
@@ -334,7 +335,7 @@ static bool deep_holds(struct native *e, struct walk *w)
 		;
 	else if (res->outcome != UW_WHOLE || !deep_root_holds(e, w))
 		return false;
-	return deep_seam_holds(w) && deep_calls_hold(e, w);
+	return deep_seam_holds(w) && deep_calls_hold(e, w) && native_edges_hold(e, w, w->seam);
 }
 
 /* ---- frames that are kept ----
@@ -643,6 +644,8 @@ void native_tails_clear(struct native *e)
 			e->tails[i]->n = 0;
 	for (size_t i = 0; e->ways && i < NATIVE_WAYS; i++)
 		e->ways[i].key = 0;
+	free(e->edges);
+	e->edges = NULL;
 }
 
 void native_tails_free(struct native *e)
@@ -651,6 +654,7 @@ void native_tails_free(struct native *e)
 		free(e->tails[i]);
 	free(e->tail);
 	free(e->ways);
+	free(e->edges);
 }
 
 /* ---- the end of a walk ---- */
@@ -737,6 +741,10 @@ void native_deep_settle(struct native *e, struct walk *w)
 	}
 	if (!w->seam)
 		deep_note_root(e, w);
+	if (w->seam && w->deep_read)
+		native_edges_note(e, w, w->seam);
+	else if (e->edges && !w->seam && tail_find(e, w, false))
+		native_edges_note(e, w, w->n);
 	if (w->seam && e->tail_owner == w && e->tail->n > 1)
 		cfa = e->tail->steps[1].sp;
 	if (w->seam && w->deep_read && !deep_holds(e, w))

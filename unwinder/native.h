@@ -7,6 +7,7 @@
  *   native-guess.c the same without CFI
  *   native-chain.c engine fp: the kernel's callchain, checked against CFI
  *   native-deep.c  beyond the copy: the memory of the process, and the proof of what was read
+ *   native-edge.c  beyond the copy: does a call lead to the function inside of it?
  *   native-go.c    Go: from the thread's own stack to the goroutine's
  *   native-ocaml.c OCaml: raises, and calls behind a function's code
  *   native-hole.c  across a frame that the end of the copy cuts in two
@@ -263,7 +264,8 @@ struct native {
 	const struct walk *tail_owner;
 	uint64_t tails_used;
 	struct native_way *ways; /* NATIVE_WAYS; NULL: none yet */
-	uint32_t next_way;	 /* the place that was taken first */
+	uint64_t *edges;   /* calls that were seen or proved (native-edge.c); NULL: none yet */
+	uint32_t next_way; /* the place that was taken first */
 	uint64_t ways_kept;
 	struct native_end ends[NATIVE_ENDS];
 	struct native_script *script; /* NULL: not needed so far */
@@ -386,6 +388,12 @@ void native_tails_free(struct native *e);
 /* A walk has ended: frames that were read from the process stand if they are proved; else the stack ends
  * at the seam. */
 void native_deep_settle(struct native *e, struct walk *w);
+
+/* ---- native-edge.c ---- */
+/* May each frame from number @first, from 0, have called the one inside of it? */
+bool native_edges_hold(struct native *e, struct walk *w, uint32_t first);
+/* The first @n frames of the walk are those of its copy: notes their calls. */
+void native_edges_note(struct native *e, const struct walk *w, uint32_t n);
 
 /* ---- native-step.c ---- */
 /* One frame on, by a @rule that walk_apply() could not apply. */

@@ -199,6 +199,24 @@ static void test_branch_to(void **state)
 	assert_int_equal(code_branch_to((const uint8_t *)"\x06\x74\0", 3), 3); /* not known */
 }
 
+static void test_next_jump(void **state)
+{
+	/* je -2; jmp +0x105; jmp -2; js +0x21; call +5; call *%rax; jmp *(%rax); unknown */
+	static const uint8_t code[] = "\x74\xfc\xe9\xfe\x00\x00\x00\xeb\xf5\x0f\x88\x12\x00\x00\x00"
+				      "\xe8\x00\x00\x00\x00\xff\xd0\xff\x20\x06\x90";
+	static const int64_t expected[] = {-2, 0x105, -2, 0x21, CODE_TO_POINTER, CODE_TO_POINTER};
+	size_t at = 0;
+	int64_t to;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(expected); i++) {
+		assert_true(code_next_jump(code, sizeof(code) - 1, &at, &to));
+		assert_int_equal(to, expected[i]);
+	}
+	assert_int_equal(at, sizeof(code) - 1);
+	assert_false(code_next_jump(code, sizeof(code) - 1, &at, &to));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -206,6 +224,7 @@ int main(void)
 		cmocka_unit_test(test_forms),	  cmocka_unit_test(test_goexit),
 		cmocka_unit_test(test_go_switch), cmocka_unit_test(test_go_offsets),
 		cmocka_unit_test(test_raise),	  cmocka_unit_test(test_branch_to),
+		cmocka_unit_test(test_next_jump),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,6 +157,82 @@ static void test_calls(void **state)
 	assert_marked(f, f->res.n_frames);
 }
 
+static void put_jump(uint8_t *code, uint8_t op, uint64_t behind, uint64_t to)
+{
+	int32_t by = (int32_t)(to - behind);
+
+	code[0] = op;
+	memcpy(code + 1, &by, sizeof(by));
+}
+
+/* A stack with BARE beyond the copy, as the caller of SMALL; its call is one of STILL. */
+static void deep_called(struct fixture *f)
+{
+	deep(f, 0);
+	f->fake.stack[COPIED + 21] = BARE + CALL_AT;
+	f->fake.stack[COPIED + 21 + 3] = SMALL + 1; /* BARE has three words */
+	f->fake.stack[COPIED + 21 + 4] = 0;
+	f->fake.stack[COPIED + 21 + 5] = ROOTED + 1;
+	memset(f->fake.bare, 0x90, sizeof(f->fake.bare));
+	memset(f->fake.still, 0x90, sizeof(f->fake.still));
+	put_jump(&f->fake.bare[CALL_AT - 5], 0xe8, BARE + CALL_AT, STILL);
+	uw_engine_forget(f->engine, NULL);
+}
+
+static void assert_leads(struct fixture *f, bool leads)
+{
+	uw_engine_forget(f->engine, NULL);
+	run_deep(f);
+	if (leads)
+		assert_result(f, UW_WHOLE, UW_OK, IN_COPY + 10 + 3);
+	else
+		assert_cut(f);
+}
+
+/* What a thread that has returned leaves: a call that leads elsewhere. */
+static void test_other_call(void **state)
+{
+	uint64_t to = SMALL;
+	struct fixture *f = *state;
+	uint8_t *still = f->fake.still;
+
+	deep_called(f);
+	assert_leads(f, false);
+	put_jump(&f->fake.bare[CALL_AT - 5], 0xe8, BARE + CALL_AT, SMALL);
+	assert_leads(f, true);
+	deep_called(f);
+	put_jump(&still[0x10], 0xe9, STILL + 0x15, SMALL + 4); /* a tail call, or its cold part */
+	assert_leads(f, true);
+	put_jump(&still[0x10], 0xe9, STILL + 0x15, BARE);
+	assert_leads(f, false);
+	memcpy(&still[0x20], "\xff\xe0", 2); /* jmp *%rax */
+	assert_leads(f, true);
+	/* An entry of a PLT: endbr64; jmp *GOT. */
+	deep_called(f);
+	memcpy(still, "\xf3\x0f\x1e\xfa\xff", 5);
+	put_jump(&still[5], 0x25, STILL + 10, SP + (WORDS - 8) * 8);
+	memcpy(&f->fake.stack[WORDS - 8], &to, sizeof(to));
+	assert_leads(f, true);
+	f->fake.stack[WORDS - 8] = BARE;
+	assert_leads(f, false);
+	/* What a copy has had holds. */
+	f->stack[3] = BARE + CALL_AT;
+	for (size_t i = 6; i < COPIED; i += FRAME)
+		f->stack[i] = SMALL + 1;
+	f->stack[COPIED - 1] = 0;
+	memcpy(f->fake.stack, f->stack, COPIED * 8);
+	f->fake.stack[COPIED] = ROOTED + 1;
+	run_deep(f);
+	assert_int_equal(f->res.outcome, UW_WHOLE);
+	deep(f, 0);
+	f->fake.stack[COPIED + 21] = BARE + CALL_AT;
+	f->fake.stack[COPIED + 21 + 3] = SMALL + 1;
+	f->fake.stack[COPIED + 21 + 5] = ROOTED + 1;
+	f->fake.stack[WORDS - 8] = BARE;
+	run_deep(f);
+	assert_result(f, UW_WHOLE, UW_OK, IN_COPY + 10 + 3);
+}
+
 /* Stacks of one thread end at one root. */
 static void test_root(void **state)
 {
@@ -169,7 +245,8 @@ static void test_root(void **state)
 	deep(f, 77);
 	run_deep(f);
 	assert_cut(f);
-	f->fake.stack[COPIED + 1] = 0; /* not the end of the stack: was WHOLE, and the root of later ones */
+	f->fake.stack[COPIED + 1] =
+		0; /* not the end of the stack: was WHOLE, and the root of later ones */
 	run_deep(f);
 	assert_cut(f);
 	deep(f, 78);
@@ -518,7 +595,7 @@ int main(void)
 		TEST(test_root),	  TEST(test_joined),	     TEST(test_bound),
 		TEST(test_confirmed),	  TEST(test_joined_in_copy), TEST(test_joined_by_cfa),
 		TEST(test_read_time),	  TEST(test_no_memory),	     TEST(test_joined_by_older),
-		TEST(test_joined_by_way), TEST(test_joined_by_ways),
+		TEST(test_joined_by_way), TEST(test_joined_by_ways), TEST(test_other_call),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
