@@ -527,6 +527,55 @@ static void way_keep(struct native *e, const struct walk *w)
 	*way_place(e, &way) = way;
 }
 
+/* ---- ways by copies ----
+ *
+ * A frame larger than a copy has its return address in none, and is read in time only where the thread stops.  But a function that
+ * calls this one from one place alone is in copies, too, while it calls others; its callers there are those of this one:
+ *
+ *     copies end in   [F ....................
+ *     another one has [other][G, with one call of F][H][I] ..      ─► way of F: behind that call in G, H, I, ..
+ */
+
+enum { WANT_STACKS = 512 };
+
+/* The walk has ended in a frame of the function @begin, of which no way led to a tail. */
+static void want_way(struct native *e, const struct walk *w, uint64_t begin)
+{
+	struct native_way of = {.begin = begin, .key = w->snapshot->space->key};
+
+	if (!e->want.left && begin && of.key && (!e->ways || way_next(e, &of, 0) == NATIVE_WAYS))
+		e->want = (struct native_want){begin, of.key, WANT_STACKS};
+}
+
+/* Keeps the way of the wanted function that the walk's copy shows, if it does. */
+static void want_look(struct native *e, const struct walk *w)
+{
+	struct native_trail_step step = {.sp = w->plain_sp, .bp = w->plain_bp}, next;
+	struct native_way way = {.begin = e->want.begin, .key = e->want.key};
+	uint32_t n = w->seam ? w->seam : w->n;
+	uint64_t first = 0, ra = 0;
+
+	e->want.left--;
+	for (uint32_t i = w->plain_n - 1; i < n && way.n < NATIVE_WAY_STEPS; i++, step = next) {
+		step.frame = w->frames[i];
+		if (!way.n && step.frame & UW_FRAME_CALLER)
+			ra = native_only_call(e, w, uw_frame_lookup(step.frame), way.begin);
+		if (!way.n && ra)
+			first = step.sp;
+		if (ra)
+			way.steps[way.n] = (struct native_tail_step){
+				step.sp - first, way.n ? step.frame : ra | UW_FRAME_CALLER};
+		way.n += ra != 0;
+		if (native_trail_step(e, w, &step, &next) != 1 || i + 1 == n ||
+		    walk_word(w, next.sp - 8) != uw_frame_pc(w->frames[i + 1]))
+			break;
+	}
+	if (way.n < 2 || (!e->ways && !(e->ways = calloc(NATIVE_WAYS, sizeof(*e->ways)))))
+		return;
+	way.kept = ++e->ways_kept;
+	*way_place(e, &way) = way;
+}
+
 /* The first step of @t that is a caller of the frame pushed last, which has the stack pointer @sp, and a caller that begins
  * at @cfa (0: not known).  t->n: none. */
 static uint32_t tail_caller(struct native *e, struct walk *w, const struct native_tail *t,
@@ -630,8 +679,11 @@ static void tail_join(struct native *e, struct walk *w, uint64_t sp, uint64_t cf
 
 	if (!t || !(tail_join_from(e, w, t, t, sp, cfa) ||
 		    tail_join_from(e, w, t, tail_find(e, w, true), sp, cfa) ||
-		    tail_join_way(e, w, t, cfa)))
+		    tail_join_way(e, w, t, cfa))) {
+		if (t && cfa > sp && cfa - sp > w->snapshot->stack_len / 2)
+			want_way(e, w, function_of(e, w, w->frames[w->n - 1]));
 		return;
+	}
 	w->res->completed = true;
 	e->stats.completed_stacks++;
 	walk_end(w, UW_WHOLE, UW_OK, 0);
@@ -644,6 +696,7 @@ void native_tails_clear(struct native *e)
 			e->tails[i]->n = 0;
 	for (size_t i = 0; e->ways && i < NATIVE_WAYS; i++)
 		e->ways[i].key = 0;
+	e->want.left = 0;
 	free(e->edges);
 	e->edges = NULL;
 }
@@ -751,6 +804,8 @@ void native_deep_settle(struct native *e, struct walk *w)
 		deep_cut(w);
 	else if (w->seam)
 		deep_accept(e, w);
+	if (e->want.left && e->want.key == w->snapshot->space->key && !w->machine->link)
+		want_look(e, w);
 	if (is_behind_page(e, w))
 		walk_end(w, UW_CUT, UW_OK, w->res->stopped_at);
 	if (is_cut(w->res) && w->n <= (w->seam ? w->seam : w->n))

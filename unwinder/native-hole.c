@@ -376,6 +376,16 @@ static uint64_t hole_call(struct native *e, const struct walk *w, const struct h
 	return call->ra ? to->bias + call->ra : 0;
 }
 
+uint64_t native_only_call(struct native *e, const struct walk *w, uint64_t from, uint64_t to)
+{
+	struct hole_code caller, callee;
+
+	if (!hole_code(e, w, to, &callee) || !hole_code(e, w, from, &caller) ||
+	    caller.place.map->module != callee.place.map->module || caller.bias != callee.bias)
+		return 0;
+	return hole_call(e, w, &caller, &callee);
+}
+
 /* ---- across ---- */
 
 /* Does the copy end at a page that is not there, with the walk's frame going on beyond that page? */

@@ -96,6 +96,13 @@ struct native_way {
 	struct native_tail_step steps[NATIVE_WAY_STEPS];
 };
 
+/* A function without a way that a copy ended in (native-deep.c). */
+struct native_want {
+	uint64_t begin;
+	uint32_t key;
+	uint32_t left; /* how many stacks are searched yet */
+};
+
 /* Where the stacks of a thread end (native-deep.c). */
 struct native_root {
 	uint32_t thread, key; /* 0: a free place */
@@ -266,6 +273,7 @@ struct native {
 	struct native_way *ways; /* NATIVE_WAYS; NULL: none yet */
 	uint64_t *edges;   /* calls that were seen or proved (native-edge.c); NULL: none yet */
 	uint32_t next_way; /* the place that was taken first */
+	struct native_want want;
 	uint64_t ways_kept;
 	struct native_end ends[NATIVE_ENDS];
 	struct native_script *script; /* NULL: not needed so far */
@@ -468,6 +476,9 @@ int native_chains(struct uw_engine *engine, const struct uw_snapshot *snapshots,
 /* The walk, which has failed for want of memory, stands on a frame with its caller at @cfa.
  * Ends it WHOLE by the frames that earlier stacks of the thread had there, or leaves it as it is. */
 void native_hole_cross(struct native *e, struct walk *w, uint64_t cfa);
+/* Where the only call in the function at @from of the one at @to, in the same module, returns to: an address.  0: there is none, or
+ * several, or the code cannot be read. */
+uint64_t native_only_call(struct native *e, const struct walk *w, uint64_t from, uint64_t to);
 /* A walk has ended: notes its frames, if its thread has a hole.  @e has some. */
 void native_hole_note(struct native *e, const struct walk *w);
 void native_holes_clear(struct native *e);

@@ -551,6 +551,57 @@ static void test_joined_by_ways(void **state)
 	assert_result(f, UW_CUT, UW_OK, 1);
 }
 
+/* A copy of eight bytes that ends in SAVES, and the process is gone. */
+static void run_saves(struct fixture *f)
+{
+	enum { AT = COPIED + 41 };
+
+	deep(f, 91);
+	moving.gone_after = 1;
+	moving.n_reads = 1;
+	f->regs[UW_X86_SP] = SP + AT * 8;
+	f->snapshot.stack_len = 8;
+	run_at(f, SAVES);
+	f->regs[UW_X86_SP] = SP;
+}
+
+/* The frame of SAVES is larger than a copy.  BARE calls it, and is in a copy while it calls another function. */
+static void test_joined_by_copy(void **state)
+{
+	enum { IN_BARE = 5, OUT = IN_BARE + 3, TAIL_FROM = COPIED + 41 + 4 + 3 };
+	struct fixture *f = *state;
+
+	memset(f->fake.bare, 0x90, sizeof(f->fake.bare));
+	put_jump(&f->fake.bare[CALL_AT - 5], 0xe8, BARE + CALL_AT, SAVES);
+	for (int calls = 1; calls <= 2; calls++) {
+		uw_engine_free(f->engine); /* what code shows is kept */
+		assert_int_equal(uw_engine_new(UW_ENGINE_NATIVE, &f->engine), 0);
+		deep(f, 91);
+		run_deep(f); /* its frames are kept */
+		assert_result(f, UW_WHOLE, UW_OK, ALL + 1);
+		run_saves(f);
+		assert_result(f, UW_CUT, UW_OK, 1);
+		deep(f, 91);
+		f->stack[IN_BARE] = BARE + 0x40;
+		for (size_t i = OUT; i < COPIED; i += FRAME)
+			f->stack[i] = SMALL + 1;
+		for (size_t i = IN_BARE + FRAME; i < COPIED; i += FRAME)
+			f->stack[i] = 0;
+		run_deep(f);
+		assert_int_equal(f->res.outcome, UW_CUT);
+		run_saves(f);
+		if (calls == 2) /* from which place is not known */
+			break;
+		assert_result(f, UW_WHOLE, UW_OK, 2 + (WORDS - TAIL_FROM) / FRAME + 1);
+		assert_true(f->res.completed);
+		assert_marked(f, 1);
+		assert_int_equal(uw_frame_pc(room[1]), BARE + CALL_AT);
+		assert_int_equal(uw_frame_pc(room[2]), SMALL + 1);
+		put_jump(&f->fake.bare[0x60], 0xe8, BARE + 0x65, SAVES);
+	}
+	assert_result(f, UW_CUT, UW_OK, 1);
+}
+
 /* A signal's frame leads out of the copy and ends there, and the process's memory is out of reach. */
 static void test_no_memory(void **state)
 {
@@ -591,11 +642,12 @@ static void test_bound(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_proved),	  TEST(test_torn),	     TEST(test_calls),
-		TEST(test_root),	  TEST(test_joined),	     TEST(test_bound),
-		TEST(test_confirmed),	  TEST(test_joined_in_copy), TEST(test_joined_by_cfa),
-		TEST(test_read_time),	  TEST(test_no_memory),	     TEST(test_joined_by_older),
-		TEST(test_joined_by_way), TEST(test_joined_by_ways), TEST(test_other_call),
+		TEST(test_proved),	   TEST(test_torn),	      TEST(test_calls),
+		TEST(test_root),	   TEST(test_joined),	      TEST(test_bound),
+		TEST(test_confirmed),	   TEST(test_joined_in_copy), TEST(test_joined_by_cfa),
+		TEST(test_read_time),	   TEST(test_no_memory),      TEST(test_joined_by_older),
+		TEST(test_joined_by_way),  TEST(test_joined_by_ways), TEST(test_other_call),
+		TEST(test_joined_by_copy),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
