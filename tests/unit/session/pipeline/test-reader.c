@@ -100,6 +100,32 @@ static void test_control_waits(void **state)
 	fixture_deinit(&f);
 }
 
+/* The records that the watermark of a ring lets wait are used in place. */
+static void test_copies_beyond_watermark(void **state)
+{
+	enum { PAGE = 4096, SIZE = 64 << 10, RECORD = 4 << 10 };
+	uint8_t *base = aligned_alloc(PAGE, PAGE + SIZE);
+	const struct perf_event_header *record;
+	struct perf_event_mmap_page *meta = (void *)base;
+	struct ring *ring;
+	uint64_t position;
+
+	(void)state;
+	assert_non_null(base);
+	memset(base, 0, PAGE + SIZE);
+	for (size_t at = 0; at < SIZE; at += RECORD)
+		((struct perf_event_header *)(base + PAGE + at))->size = RECORD;
+	meta->data_head = SIZE;
+	assert_int_equal(ring_new(base, PAGE, SIZE, &ring), 0);
+	assert_int_equal(ring_load_head(ring), 0);
+	for (size_t n = 1; n <= SIZE / RECORD; n++) {
+		assert_int_equal(ring_next(ring, &record, &position), 0);
+		assert_int_equal(fills_up(ring), n > SIZE / RECORD / 8 * 3);
+	}
+	(void)ring_free(ring);
+	free(base);
+}
+
 static bool not_allowed(void *arg, uint32_t pid)
 {
 	(void)arg;
@@ -297,10 +323,15 @@ static void test_owed_of_others(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_popped_while_pushing), cmocka_unit_test(test_control_waits),
-		cmocka_unit_test(test_verdict_is_sent),	     cmocka_unit_test(test_bytes_in_flight),
-		cmocka_unit_test(test_weight_of_skipped),    cmocka_unit_test(test_time_of_owed),
-		cmocka_unit_test(test_time_after_owed),	     cmocka_unit_test(test_owed_of_others),
+		cmocka_unit_test(test_popped_while_pushing),
+		cmocka_unit_test(test_control_waits),
+		cmocka_unit_test(test_copies_beyond_watermark),
+		cmocka_unit_test(test_verdict_is_sent),
+		cmocka_unit_test(test_bytes_in_flight),
+		cmocka_unit_test(test_weight_of_skipped),
+		cmocka_unit_test(test_time_of_owed),
+		cmocka_unit_test(test_time_after_owed),
+		cmocka_unit_test(test_owed_of_others),
 	};
 
 	return cmocka_run_group_tests_name("reader", tests, NULL, NULL);
