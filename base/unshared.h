@@ -15,6 +15,9 @@
 #define UNSHARED_BYTES ((size_t)128 << 10)
 #endif
 
+/* Blocks of this size and more begin where a huge page can, and ask for them. */
+#define UNSHARED_HUGE ((size_t)2 << 20)
+
 /* Zeroed; NULL: no memory. */
 void *unshared_new(size_t len);
 /* Added bytes are zero.  NULL: no memory, and the block stays as it was. */

@@ -32,6 +32,7 @@ struct announcer {
 
 struct emit {
 	struct emit_context c;
+	struct emit_tables *tables; /* of which these are parts */
 	struct cached_frame *cache;
 	struct named_symbol *named;
 	struct recent_stack *recent;

@@ -75,6 +75,14 @@ struct recent_stack {
 	uint64_t frames[RECENT_FRAMES];
 };
 
+/* All that each frame is looked up in: one huge page. */
+struct emit_tables {
+	struct cached_frame cache[CACHE_SLOTS];
+	struct named_symbol named[NAMED_SLOTS];
+	struct recent_stack recent[RECENT_STACKS];
+};
+#define TABLES_BYTES max_u64(sizeof(struct emit_tables), UNSHARED_HUGE)
+
 /* ---- memory of ids ---- */
 
 /* Marked ids have changed: the recent stacks are dropped. */
@@ -959,13 +967,14 @@ int emit_new(const struct emit_context *context, struct emit **ret_emit)
 	em->announcer.round = 1;
 	em->generation = writer_generation(context->writer);
 	em->started_at = clock_ns(CLOCK_MONOTONIC);
-	em->cache = unshared_new(CACHE_SLOTS * sizeof(*em->cache));
-	em->named = unshared_new(NAMED_SLOTS * sizeof(*em->named));
-	em->recent = calloc(RECENT_STACKS, sizeof(*em->recent));
-	if (!em->cache || !em->named || !em->recent) {
+	em->tables = unshared_new(TABLES_BYTES);
+	if (!em->tables) {
 		(void)emit_free(em);
 		return fail(-ENOMEM);
 	}
+	em->cache = em->tables->cache;
+	em->named = em->tables->named;
+	em->recent = em->tables->recent;
 	*ret_emit = em;
 	return 0;
 }
@@ -984,10 +993,8 @@ struct emit *emit_free(struct emit *em)
 	table_deinit(&em->by_serial);
 	table_deinit(&em->unwritten);
 	unshared_free(em->unsymbolized, em->unsymbolized_room * sizeof(*em->unsymbolized));
-	free(em->recent);
 	table_deinit(&em->announcer.incarnations);
-	unshared_free(em->cache, CACHE_SLOTS * sizeof(*em->cache));
-	unshared_free(em->named, NAMED_SLOTS * sizeof(*em->named));
+	unshared_free(em->tables, TABLES_BYTES);
 	free(em);
 	return NULL;
 }

@@ -1,4 +1,8 @@
 /* test-unshared.c - large blocks: zeroed, of any size, moved whole; a child has none of them. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "base/unshared.h"
 #include "tests/unit/child-has.h"
 #include "tests/unit/cmocka.h"
@@ -66,11 +70,51 @@ static void test_child(void **state)
 	unshared_from(0);
 }
 
+/* Does the mapping at @block ask for huge pages? */
+static bool asks_for_huge(const void *block)
+{
+	FILE *f = fopen("/proc/self/smaps", "re");
+	bool here = false, asks = false;
+	unsigned long from, to;
+	char line[512];
+
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+			here = (uintptr_t)block >= from && (uintptr_t)block < to;
+		asks |= here && !strncmp(line, "VmFlags:", 8) && strstr(line, " hg");
+	}
+	(void)fclose(f);
+	return asks;
+}
+
+/* A large block can have huge pages, and is resized as the others. */
+static void test_huge(void **state)
+{
+	const size_t sizes[] = {UNSHARED_HUGE, UNSHARED_HUGE + 1, 5 << 20};
+	bool plain = UNSHARED_BYTES == SIZE_MAX;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(sizes) && !plain; i++) {
+		uint8_t *block = unshared_new(sizes[i]);
+
+		assert_non_null(block);
+		assert_int_equal((uintptr_t)block % UNSHARED_HUGE, 0);
+		if (!access("/sys/kernel/mm/transparent_hugepage", F_OK))
+			assert_true(asks_for_huge(block));
+		fill(block, 0, sizes[i]);
+		block = unshared_resize(block, sizes[i], sizes[i] + (4 << 20));
+		assert_true(is_filled(block, sizes[i]));
+		unshared_free(block, sizes[i] + (4 << 20));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_resize),
 		cmocka_unit_test(test_child),
+		cmocka_unit_test(test_huge),
 	};
 
 	return cmocka_run_group_tests_name("unshared", tests, NULL, NULL);
