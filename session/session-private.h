@@ -191,8 +191,9 @@ struct session {
 	uint64_t cpu_at_start;	   /* own */
 	struct perf_counts counts; /* final once stopped */
 	uint64_t counts_due;	   /* CLOCK_MONOTONIC: the next read of the counts */
-	uint64_t answers_before[HOOK_VERDICTS]; /* consent_counts() at the start */
-	struct adapt *adapt;			/* by CPU index of the source */
+	uint64_t helpers_peak_kb, helpers_peak_due; /* CLOCK_MONOTONIC */
+	uint64_t answers_before[HOOK_VERDICTS];	    /* consent_counts() at the start */
+	struct adapt *adapt;			    /* by CPU index of the source */
 	size_t n_adapt;
 	/* modules that could not be read, to be tried again through another process */
 	struct session_retry {

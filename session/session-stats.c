@@ -21,6 +21,7 @@
 enum {
 	GONE_S = 10, /* between two looks for processes that ended in lost records */
 	COUNTS_WAIT_S = 10,
+	PEAK_WAIT_S = 10,
 	TICKS_ENOUGH = 25, /* the kernel counts in ticks, with an error of one or two for each
 			      kind of time: a share of fewer ticks is noise */
 	MAX_RETRIED = 4096,
@@ -262,6 +263,16 @@ uint64_t session_helpers_cpu_ns(const struct session *s)
 
 /* ---- the summary ---- */
 
+/* The kernel keeps the most of each helper process until it ends, and then it is read: a look now and then misses none. */
+static uint64_t helpers_peak_kb(struct session *s, uint64_t now)
+{
+	if (s->state != SESSION_RUNNING || now >= s->helpers_peak_due) {
+		s->helpers_peak_kb = child_peak_kb();
+		s->helpers_peak_due = now + PEAK_WAIT_S * NSEC_PER_SEC;
+	}
+	return s->helpers_peak_kb;
+}
+
 int session_summary(struct session *s, struct session_summary *ret)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
@@ -286,7 +297,7 @@ int session_summary(struct session *s, struct session_summary *ret)
 		.self_cpu_s = (double)(session_own_cpu_ns() - s->cpu_at_start +
 				       session_helpers_cpu_ns(s)) /
 			      1e9,
-		.self_peak_rss_kb = (uint64_t)ru.ru_maxrss + child_peak_kb(),
+		.self_peak_rss_kb = (uint64_t)ru.ru_maxrss + helpers_peak_kb(s, now),
 		.code = session_code(s),
 		.at_sample = s->options.at_sample != NULL,
 		.bytes = s->sink->bytes,
