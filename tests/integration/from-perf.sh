@@ -101,7 +101,7 @@ verdict max-size 0 'samples? in' record --max-size 4K -F 4999 -o max.pftrace -- 
 verdict delay 0 'samples? in' record -D 300 -o delay.pftrace -- "$PROGRAMS/recursion" 1
 verdict delay-too-long 1 'exited before --delay' record -D 60000 -o none.pftrace -- true
 exact empty-list-whole 2 record -p "" <<<"perfwind: -p: no process matches (the list is empty)"
-verdict slept 0 'hint: record --off-cpu shows what they wait for' record -o slept.pftrace -- sleep 0.5
+verdict slept 0 'hint: record --off-cpu shows what they wait for' record -o slept.pftrace -- sleep 2
 verdict empty-list 2 'no process matches' record -p "$(pgrep -x no-such-program)"
 
 # Next to -p and -a a command is the stop-watch, and not recorded.

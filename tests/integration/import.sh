@@ -164,7 +164,7 @@ check two-first-reports json two "v['skipped'] == {'not-in-scope': $(scripted tw
 check two-first-names-other grep -qxE "Note +$(scripted two page-faults) samples of page-faults[^ ]* were left out .-e EVENT takes another event." "$TMP/two.report"
 check two-second-imported import two -e page-faults
 check two-second-counted counted two page-faults
-check two-no-such-event test "$("$PERFWIND" import -e cycles -o "$TMP/no" "$TMP/two.data" 2>&1 | grep -c 'has no event cycles; it has: cpu-clock/freq=499/ page-faults')" = 1
+check two-no-such-event test "$("$PERFWIND" import -e cycles -o "$TMP/no" "$TMP/two.data" 2>&1 | grep -c 'has no event cycles; it has: cpu-clock/freq=499/u\? page-faults')" = 1
 
 # A group: its leader alone is sampled, and has the counts of the members.
 perf_record group -e '{cpu-clock,page-faults,context-switches}:S' -F 999 --call-graph dwarf,4096 -- "$PYTHON" -c '
@@ -180,8 +180,12 @@ check group-faults-counted counted group page-faults
 check group-faults-consistent consistent group
 check group-faults-weigh test "$(weight group)" = "$(scripted_weight group page-faults)"
 check group-switches-imported import group -e context-switches
-check group-switches-counted counted group context-switches
-check group-switches-weigh test "$(weight group)" = "$(scripted_weight group context-switches)"
+if [ "$(scripted group context-switches)" = 0 ] && ! is_root; then
+	skip group-switches "they are in the kernel, which is not counted here"
+else
+	check group-switches-counted counted group context-switches
+	check group-switches-weigh test "$(weight group)" = "$(scripted_weight group context-switches)"
+fi
 
 # The machine, with the build ids in the mappings' records.
 if perf_record all -a -F 299 -e cpu-clock --buildid-mmap --call-graph dwarf,8192 -- "$PROGRAMS/threads" 1; then

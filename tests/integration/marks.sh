@@ -147,8 +147,11 @@ cat >"$TMP/user/tracefs.sh" <<-'END'
 	for i in $(seq 500); do [ -e "/sys/kernel/tracing/instances/perfwind-$recorder" ] || break; sleep 0.02; done
 	[ -e "/sys/kernel/tracing/instances/perfwind-$recorder" ] || echo "removed"
 END
-real=$(unshare -m sh "$TMP/user/tracefs.sh" 2>&1)
-if [ $? = 77 ]; then
+is_root && real=$(unshare -m sh "$TMP/user/tracefs.sh" 2>&1)
+status=$?
+if ! is_root; then
+	skip trace-marker "needs root and a mount namespace"
+elif [ $status = 77 ]; then
 	skip trace-marker "tracefs cannot be mounted here, or has no copy_trace_marker"
 else
 	check trace-marker grep -qx "recorded 0" <<<"$real"

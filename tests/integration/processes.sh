@@ -7,7 +7,10 @@ record fork -- "$PROGRAMS/fork" 1.5
 check fork-parent has fork '^fork;.*main;parent_work;burn '
 check fork-child has fork '^fork;.*main;child_main;child_work;burn '
 check fork-whole json fork 'v["stacks"]["whole"] >= 0.99 * total and total > 20'
-check fork-accounted json fork 'v["cpu_accounted"] >= 0.8'
+# Without the kernel's part, of which fork() has much, on a busy machine.
+seen=0.8
+is_root || seen=0.5
+check fork-accounted json fork "v['cpu_accounted'] >= $seen"
 check fork-consistent consistent fork
 
 # Exec during the recording: by the command itself, and by a process that was attached to.

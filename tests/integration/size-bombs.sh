@@ -73,4 +73,4 @@ check perf-waiting imported perf_waiting 'records were put in order as far as me
 check perf-mappings imported perf_mappings 'processes were forgotten, as all processes take more than 128 MiB'
 check perf-threads imported perf_threads 'processes were forgotten, as all processes take more than 128 MiB'
 check perf-build-ids imported perf_build_ids 'damaged records were left out'
-CPU=20 check perf-alternating imported perf_alternating '120,000 samples'
+CPU=40 check perf-alternating imported perf_alternating '120,000 samples'

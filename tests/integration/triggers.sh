@@ -2,6 +2,7 @@
 # triggers.sh - `perfwind trigger` and `perfwind trace --start`: sessions that begin or end by them, and files that are not made without.
 . "$(dirname "$0")/lib"
 need_perf
+"$PERFWIND" record -q -a -d 0.01 -o "$TMP/probe.pftrace" >"$TMP/probe.err" 2>&1 || { tail -n 1 "$TMP/probe.err"; exit 77; }
 
 trigger="triggers test $$"
 config() { echo 'buffers { size_kb: 4096 } data_sources { config { name: "linux.perf" perf_event_config { timebase { counter: SW_PAGE_FAULTS
