@@ -3,6 +3,9 @@
 # --max-cpu: the rate goes down, samples are left out, and their weight is not.
 . "$(dirname "$0")/lib"
 need_perf
+# Python reads the clock in the kernel where there is no fast clock; an ordinary user does not see that part.
+seen=0.85
+is_root || seen=0.3
 
 cat >"$TMP/pauses.py" <<'PY'
 import os, signal, time
@@ -57,7 +60,7 @@ idle() {
 	check "$name-sees-the-end" wait_for gone $recorder
 	wait $recorder
 	check "$name-consistent" consistent "$name"
-	check "$name-accounted" json "$name" 'v["samples"] > 100 and v["cpu_accounted"] >= 0.85'
+	check "$name-accounted" json "$name" "v['samples'] > 100 and v['cpu_accounted'] >= $seen"
 }
 "$PYTHON" "$TMP/pauses.py" >"$TMP/pauses.out" &
 idle pid -p $!
