@@ -421,6 +421,8 @@ static const struct {
 	{"runtime.morestack", CODE("\x63\x38"), NULL, 0},
 	/* mov 0x38(%rsi),%rsp: the same; mov %rsi,%rsp */
 	{"runtime.asmcgocall", CODE("\x66\x38"), CODE("\x48\x89\xf4")},
+	/* and $-16,%rsp, behind a subtraction that Go's CFI does not state: the first function, a root */
+	{"runtime.rt0_go", CODE("\x48\x83\xe4\xf0"), NULL, 0},
 };
 
 /* false: the function of @bytes bytes is none of these. */

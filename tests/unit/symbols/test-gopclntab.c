@@ -438,6 +438,9 @@ static void test_switches(void **state)
 	frames_of_switch("runtime.mcall", mcall, "", &frame);
 	assert_memory_equal(frame.data + PROGRAM_AT, there, sizeof(there));
 	uw_section_deinit(&frame);
+	frames_of_switch("runtime.rt0_go", "\x48\x83\xe4\xf0", "", &frame);
+	assert_memory_equal(frame.data + PROGRAM_AT, there, sizeof(there));
+	uw_section_deinit(&frame);
 	/* Other code of that name, and that code with another name. */
 	frames_of_switch("runtime.mcall", "\x50", "", &frame);
 	assert_memory_equal(frame.data + PROGRAM_AT, neither, sizeof(neither));
