@@ -84,7 +84,10 @@ static int write_packets(const char *path, const char *output, const struct buff
 		r = sink->flush(sink);
 	(void)sink_free(sink);
 	if (r < 0)
-		log_error("%s: %s", output ? output : path, strerror(-r));
+		log_error("%s: %s%s", output ? output : path, strerror(-r),
+			  !output && (r == -EACCES || r == -EROFS)
+				  ? " (hint: -o FILE writes a copy with the names)"
+				  : "");
 	return r;
 }
 

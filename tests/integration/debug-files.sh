@@ -203,6 +203,12 @@ if is_root && id nobody >/dev/null 2>&1 && [ "$(cat /proc/sys/kernel/perf_event_
 	check memory-names has memory '^plt;.*main;call_through_plt;plugin_tiny '
 	check memory-whole json memory 'v["stacks"]["whole"] >= 0.98 * total'
 	check memory-consistent consistent memory
+	# A trace that another user may only read.
+	cp "$TMP/late.pftrace" "$TMP/user/roots.pftrace"
+	chmod 644 "$TMP/user/roots.pftrace"
+	as_nobody ./perfwind symbolize roots.pftrace >/dev/null 2>"$TMP/roots.err"
+	check roots-hint grep -q 'roots.pftrace: Permission denied (hint: -o FILE ' "$TMP/roots.err"
+	check roots-copy as_nobody ./perfwind symbolize -o copy.pftrace roots.pftrace
 else
 	skip memory "needs root, a user nobody and perf_event_paranoid of at most 2"
 fi
