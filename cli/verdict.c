@@ -122,14 +122,20 @@ static void print_freed(const struct account *a, FILE *out)
 static void print_script(const struct session_summary *s, FILE *out)
 {
 	const struct account *a = &s->account;
-	bool many = LATE_SHARE * (double)a->emitted < (double)a->lacks_functions;
+	uint64_t later = a->lacks_functions - min_u64(a->lacks_at_start, a->lacks_functions);
+	bool many = LATE_SHARE * (double)a->emitted < (double)later;
 	char n[32];
 
 	print_freed(a, out);
 	if (!a->lacks_functions)
 		return;
-	fprintf(out, "  script   %s (%.2f %%) lack functions between others: ",
+	fprintf(out, "  script   %s (%.2f %%) lack functions between others",
 		text_count(a->lacks_functions, n), text_percent(a->lacks_functions, a->emitted));
+	if (a->lacks_at_start)
+		fprintf(out, ", %s of them in the first %.1f s of a program",
+			later ? text_count(a->lacks_at_start, n) : "all",
+			ACCOUNT_START_MS / 1000.0);
+	fprintf(out, ": ");
 	fprintf(out, "an interpreter's frames had changed before they were read%s\n",
 		many && !s->at_sample
 			? " (hint: `perfwind doctor` shows whether BPF can copy them at the sample)"

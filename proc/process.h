@@ -111,6 +111,7 @@ struct process {
 	/* for the emitter: the callstack of its last sample with its result and reason, and the writer_stack_generation() of it */
 	uint32_t stack, stack_generation;
 	uint8_t stack_result, stack_reason;
+	uint64_t sampled_at; /* its first sample's time; 0: none yet */
 	/* the rest is proc's */
 	struct process_maps *maps; /* shared with forks until one of the two changes it */
 	struct process_log *log;

@@ -143,6 +143,7 @@ static void add_stacks(struct summary *s, const struct fold *f)
 		{"stacks.by_fp", "by frame pointers, as unwind information fails", false},
 		{"stacks.completed", "by earlier ones of their threads", false},
 		{"stacks.lacking_functions", "lack functions of an interpreter", true},
+		{"stacks.lacking_at_start", "lack them at the start of a program", true},
 		{"functions.freed", "functions were freed before their names were read", false},
 	};
 	struct summary_fact *fact = fact_new(s, "Stacks");

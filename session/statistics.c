@@ -45,6 +45,8 @@ void stats_of(const struct session_summary *summary, struct stats *list)
 		stats_add(list, (double)a->completed, "stacks.completed");
 	if (a->lacks_functions)
 		stats_add(list, (double)a->lacks_functions, "stacks.lacking_functions");
+	if (a->lacks_at_start)
+		stats_add(list, (double)a->lacks_at_start, "stacks.lacking_at_start");
 	if (a->freed_functions)
 		stats_add(list, (double)a->freed_functions, "functions.freed");
 	if (a->deep)

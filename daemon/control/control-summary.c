@@ -17,6 +17,7 @@ enum { MODULES = 16 }; /* modules without symbols in a message */
 	X(whole)           \
 	X(unchecked)       \
 	X(lacks_functions) \
+	X(lacks_at_start)  \
 	X(freed_functions) \
 	X(cut) X(too_deep) X(frames) X(lost_records) X(lost_sideband_records) X(throttled_ns)
 #define TRACE_FIELDS(X) \

@@ -5,7 +5,7 @@
 
 #include "session/pipeline/entry.h"
 
-enum { ACCOUNT_READS = 8 };
+enum { ACCOUNT_READS = 8, ACCOUNT_START_MS = 500 };
 
 struct account {
 	uint64_t received; /* samples taken from the rings; pid 0 where it is recorded */
@@ -21,7 +21,9 @@ struct account {
 	uint64_t too_deep;  /* cut at UW_MAX_FRAMES */
 	uint64_t by_fp;	    /* whole stacks: as in uw_result */
 	uint64_t completed; /* whole stacks, completed from earlier stacks of the same thread */
-	uint64_t lacks_functions; /* stacks: as in uw_result */
+	uint64_t lacks_functions; /* stacks: as in uw_result, */
+	uint64_t
+		lacks_at_start; /* ... of them in the first ACCOUNT_START_MS of a process that was seen to begin */
 	uint64_t freed_functions; /* of interpreters: without a name, as it was read too late */
 	uint64_t frames, guessed_frames;
 	uint64_t memory_reads

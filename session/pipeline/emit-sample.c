@@ -303,9 +303,22 @@ static int write_sample(struct emit *em, const struct outcome *o)
 	return r < 0 ? trace(r) : 0;
 }
 
+/* Is it of the start of a program, which an interpreter spends before its frames can be read in time? */
+static bool is_at_start(const struct sample_info *info)
+{
+	struct process *p = info->process;
+
+	if (!p || !p->begun)
+		return false;
+	if (!p->sampled_at)
+		p->sampled_at = info->time;
+	return info->time < p->sampled_at + ACCOUNT_START_MS * NSEC_PER_MSEC;
+}
+
 int emit_outcome(struct emit *em, const struct outcome *o)
 {
 	struct account *account = em->c.account;
+	bool at_start = is_at_start(&o->info);
 	int r = write_sample(em, o);
 
 	account->answered++;
@@ -315,6 +328,7 @@ int emit_outcome(struct emit *em, const struct outcome *o)
 		account->skipped[o->skipped]++;
 	else
 		account_outcome(account, o, outcome_reason(o));
+	account->lacks_at_start += r >= 0 && !o->skipped && o->lacks_functions && at_start;
 	(void)uw_space_unref(o->info.space);
 	(void)process_unref(o->info.process);
 	return r < 0 ? trace(r) : 0;

@@ -166,6 +166,12 @@ static void test_losses(void **state)
 		strstr(text, " (100.00 %) lack functions between others: an interpreter's "
 			     "frames had changed before they were read (hint: `perfwind doctor`"));
 	free(text);
+	summary.account.lacks_at_start = summary.account.emitted - 1;
+	assert_printed("(100.00 %) lack functions between others, 1,239 of them in the first 0.5 s "
+		       "of a program: an interpreter's frames had changed before they were read\n");
+	summary.account.lacks_at_start++;
+	assert_printed("between others, all of them in the first 0.5 s of a program: ");
+	summary.account.lacks_at_start = 0;
 	summary.at_sample = true; /* it does */
 	text = written(verdict_print);
 	assert_non_null(strstr(text, "before they were read\n"));

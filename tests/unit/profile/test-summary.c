@@ -63,6 +63,7 @@ static void from_statistics(void **state)
 	hand_sample(&p, 100, 100, 0, 30)->unwind_error = 3;
 	hand_stat(&p, "stacks.failed.no-module", 1);
 	hand_stat(&p, "stacks.lacking_functions", 2);
+	hand_stat(&p, "stacks.lacking_at_start", 1);
 	hand_stat(&p, "functions.freed", 1234);
 	p.truncated_at = 4711;
 	p.end.cut = 1;
@@ -72,9 +73,9 @@ static void from_statistics(void **state)
 	assert_fact(&s, "Samples", "10 over 10.0 s, weight 100 ns", false);
 	assert_fact(
 		&s, "Stacks",
-		"70.00 % whole (20.00 % lack functions of an interpreter) (1,234 functions were "
-		"freed before their names were read), 10.00 % cut, 10.00 % failed (no-module 1), "
-		"10.00 % without a stack",
+		"70.00 % whole (20.00 % lack functions of an interpreter) (10.00 % lack them at "
+		"the start of a program) (1,234 functions were freed before their names were "
+		"read), 10.00 % cut, 10.00 % failed (no-module 1), 10.00 % without a stack",
 		true);
 	assert_fact(&s, "Lost", "91 samples (89.22 %), 3 sideband records, throttled for 0.250 s",
 		    true);

@@ -33,6 +33,7 @@ static void test_of(void **state)
 	s->account.frames = 1200;
 	s->account.guessed_frames = 9;
 	s->account.lacks_functions = 14;
+	s->account.lacks_at_start = 8;
 	s->account.freed_functions = 15;
 	s->account.memory_reads[1] = 12;
 	s->account.memory_reads[ACCOUNT_READS - 1] = 13;
@@ -63,6 +64,7 @@ static void test_of(void **state)
 	assert_true(value_of(list, "frames") == 1200);
 	assert_true(value_of(list, "frames.guessed") == 9);
 	assert_true(value_of(list, "stacks.lacking_functions") == 14);
+	assert_true(value_of(list, "stacks.lacking_at_start") == 8);
 	assert_true(value_of(list, "functions.freed") == 15);
 	assert_true(value_of(list, "memory_reads.below_50us") == -1000);
 	assert_true(value_of(list, "memory_reads.below_100us") == 12);

@@ -157,6 +157,7 @@ static void test_sent(void **state)
 			    .emitted = 20,
 			    .whole = 19,
 			    .lacks_functions = 9,
+			    .lacks_at_start = 8,
 			    .freed_functions = 22,
 			    .cut = 18,
 			    .too_deep = 8,

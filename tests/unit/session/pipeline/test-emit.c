@@ -116,6 +116,28 @@ static void comm(struct fixture *f, uint32_t pid, uint32_t tid, const char *name
 	assert_int_equal(process_comm(f->processes, pid, tid, name, exec, time), 0);
 }
 
+/* Samples that lack functions in the first half second of a process that was seen to begin are counted apart. */
+static void lacking_at_start(void **state)
+{
+	struct fixture f;
+	struct outcome o;
+
+	(void)state;
+	fixture_init(&f, 16);
+	comm(&f, 5, 5, "python3", true, 1);
+	for (uint32_t pid = 5; pid < 7; pid++) /* 6 was there before */
+		for (uint64_t ms = 1; ms < 1001; ms += 333) {
+			o = taken(&f, pid, pid, ms * NSEC_PER_MSEC);
+			o.skipped = SKIP_NONE;
+			o.result = UW_WHOLE;
+			o.lacks_functions = true;
+			emit(&f, &o);
+		}
+	assert_int_equal(f.account.lacks_functions, 8);
+	assert_int_equal(f.account.lacks_at_start, 2);
+	fixture_deinit(&f);
+}
+
 static void named_once(void **state)
 {
 	struct fixture f;
@@ -422,6 +444,7 @@ static void unwritten_weight(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lacking_at_start),
 		cmocka_unit_test(named_once),
 		cmocka_unit_test(named_again_in_another_cgroup),
 		cmocka_unit_test(late_samples_of_an_earlier_incarnation),
