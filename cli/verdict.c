@@ -69,12 +69,29 @@ static void print_cut(const struct verdict *v, FILE *out)
 		fprintf(out, ")");
 }
 
+/* Where one reason has most stacks.  A note of an import names the files that are missing. */
+static const char *failures_hint(const struct verdict *v)
+{
+	const struct account *a = &v->summary->account;
+
+	if (a->emitted < ENOUGH)
+		return NULL;
+	if (2 * a->failed[UW_UNREADABLE] > a->emitted && !v->damage)
+		return "the files and the memory of the programs cannot be read; root may";
+	if (2 * a->failed[UW_NO_UNWIND_INFO] <= a->emitted)
+		return NULL;
+	return v->damage
+		       ? "callchains need programs with frame pointers; --call-graph dwarf "
+			 "does not"
+		       : "--unwinder fp, and code without unwind information, need frame pointers";
+}
+
 static void print_stacks(const struct verdict *v, FILE *out)
 {
 	const struct account *a = &v->summary->account;
 	char n[32];
 	uint64_t failed = account_failed(a);
-	const char *open = " (";
+	const char *open = " (", *hint = failures_hint(v);
 	double frames;
 
 	fprintf(out, "  stacks   %s whole (%.2f %%)", text_count(a->whole, n),
@@ -99,12 +116,8 @@ static void print_stacks(const struct verdict *v, FILE *out)
 	}
 	frames = (double)a->frames / (double)a->emitted;
 	fprintf(out, "%s; %.0f frame%s each", failed ? ")" : "", frames, frames < 1.5 ? "" : "s");
-	if (a->emitted >= ENOUGH && 2 * a->failed[UW_NO_UNWIND_INFO] > a->emitted)
-		fprintf(out, " (hint: %s)",
-			v->damage ? "callchains need programs with frame pointers; --call-graph "
-				    "dwarf does not"
-				  : "--unwinder fp, and code without unwind information, need "
-				    "frame pointers");
+	if (hint)
+		fprintf(out, " (hint: %s)", hint);
 	fprintf(out, "\n");
 }
 

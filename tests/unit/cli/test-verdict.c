@@ -279,6 +279,10 @@ static void test_hints(void **state)
 	assert_printed("2 frames each (hint: callchains need programs with frame pointers; "
 		       "--call-graph dwarf does not)");
 	verdict.damage = NULL;
+	summary.account.failed[UW_UNREADABLE] = 15;
+	assert_printed("each (hint: the files and the memory of the programs cannot be read; root "
+		       "may)\n");
+	summary.account.failed[UW_UNREADABLE] = 0;
 	/* It has another reason. */
 	summary.account.throttled_ns = 1;
 	text = written(verdict_print);
