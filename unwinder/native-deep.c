@@ -277,8 +277,8 @@ void native_deep_seam(struct native *e, struct walk *w, uint64_t from)
 
 void native_deep_end(struct walk *w, uint64_t from)
 {
-	if (w->seam || w->go || w->sp - w->base <= w->snapshot->stack_len)
-		return;
+	if (w->seam || w->go || w->sp == from || w->sp - w->base <= w->snapshot->stack_len)
+		return; /* a root: the step has read nothing */
 	w->seam = w->n;
 	w->seam_sp = from;
 	w->far_cfa = w->sp;

@@ -205,6 +205,20 @@ static bool edge_is_call(const struct walk *w, uint32_t i)
 	       !(w->frames[i - 1] & guessed);
 }
 
+/* Has the code at @address taken the registers of another place (glibc's setcontext)?  Its CFA is by neither rsp nor rbp then, and it was not
+ * called from there. */
+static bool edge_is_switch(struct native *e, const struct walk *w, uint64_t address)
+{
+	struct native_place place;
+	struct cfi_fde fde;
+	struct cfi_row row;
+
+	return native_place(w, address, &place) == NATIVE_PLACE &&
+	       native_row(e, &place, 0, &fde, &row) == CFI_OK &&
+	       (row.cfa.where != CFI_REGISTER ||
+		(row.cfa_register != DWARF_X86_RSP && row.cfa_register != DWARF_X86_RBP));
+}
+
 bool native_edges_hold(struct native *e, struct walk *w, uint32_t first)
 {
 	if (!edges_begin(e, w))
@@ -217,7 +231,8 @@ bool native_edges_hold(struct native *e, struct walk *w, uint32_t first)
 		if (!edge_is_call(w, i) || edge_is_noted(e, pair) || !edge_function(e, w, at, &f))
 			continue;
 		tag = edge_tag(w, EDGE_FUNCTION, ra, f.begin);
-		if (!edge_is_noted(e, tag) && !edge_leads(e, w, ra, &f))
+		if (!edge_is_noted(e, tag) && !edge_leads(e, w, ra, &f) &&
+		    !edge_is_switch(e, w, at))
 			return false;
 		edge_note(e, pair);
 	}

@@ -276,6 +276,14 @@ static void check_completed(const struct world *w, const struct uw_snapshot *s,
 			abort();
 }
 
+/* The thread's root lies behind a page that was not copied, as an engine that knows no thread cannot know. */
+static bool is_behind_page(const struct uw_snapshot *s, const struct uw_result *res,
+			   const struct uw_result *plain)
+{
+	return res->outcome == UW_CUT && res->reason == UW_OK && plain->outcome == UW_FAILED &&
+	       plain->reason == UW_MEMORY && !((s->regs[UW_X86_SP] + s->stack_len) % PAGE);
+}
+
 static void check(const struct world *w, const struct uw_snapshot *s, const struct uw_result *res,
 		  const struct uw_result *plain)
 {
@@ -287,7 +295,8 @@ static void check(const struct world *w, const struct uw_snapshot *s, const stru
 		abort();
 	if (res->completed)
 		check_completed(w, s, res, plain);
-	else if (res->outcome != plain->outcome || res->reason != plain->reason ||
+	else if (((res->outcome != plain->outcome || res->reason != plain->reason) &&
+		  !is_behind_page(s, res, plain)) ||
 		 res->n_frames != plain->n_frames || res->stopped_at != plain->stopped_at ||
 		 memcmp(res->frames, plain->frames, res->n_frames * sizeof(uint64_t)) != 0)
 		abort();
