@@ -503,7 +503,7 @@ static void check_program(bool of_kernel, bool later)
 	event = open_clock(at->program_fd, of_kernel);
 	child = fork(); /* it inherits the event; the ring is not in it */
 	if (child == 0) {
-		for (int i = 0; i < (later ? 50 : 5); i++)
+		for (int i = 0; i < 50; i++)
 			spin(of_kernel);
 		_exit(pattern[1] != 11);
 	}
