@@ -74,7 +74,7 @@ fi
 # 32 bits: one outcome for every sample, and no stack.
 if ! ${CC:-gcc} -m32 -O1 -fno-pie -no-pie -static -nostdlib -ffreestanding -fno-stack-protector \
 	-o "$TMP/bits32" "$SOURCES/bits32.c" 2>"$TMP/build.out" || ! "$TMP/bits32"; then
-	skip bits32 "the compiler or the kernel knows no 32-bit programs"
+	unable bits32 "the compiler or the kernel knows no 32-bit programs"
 else
 	record bits32 -- "$TMP/bits32"
 	check bits32-outcome json bits32 'v["stacks"]["failed"].get("abi", 0) >= 0.95 * total and total > 20'
