@@ -13,7 +13,7 @@ static NOINLINE void *crowd_sleep(void *arg)
 
 static NOINLINE uint64_t crowd_work(uint64_t n)
 {
-	uint64_t x = burn(100 + n);
+	uint64_t x = burn(2000 + n);
 
 	NOT_LAST;
 	return x + n;
