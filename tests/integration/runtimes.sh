@@ -64,9 +64,10 @@ table() {
 		{ printf "| %-28s | %6d | %7s | %5s | %s |\n", $1, $2, $3, $4, $1 in leaf ? leaf[$1] : "             - |            - |     -" }' \
 		"$TMP/leaves" "$TMP/rows"
 }
-# share_about NAME STACK PERCENT : the share of the samples with these frames, which may differ by 8 %.
+# share_about NAME STACK PERCENT : the share of the samples with these frames, which may differ by 8 %; without those that read the
+# clock, a system call of its own on some machines.
 share_about() {
-	folded "$1" | awk -v stack="$2" -v about="$3" '{ total += $NF; if (index($0, stack)) n += $NF }
+	folded "$1" | awk -v stack="$2" -v about="$3" '/;cpu_now/ { next } { total += $NF; if (index($0, stack)) n += $NF }
 		END { share = 100 * n / total; printf "    %-24s %6.2f %% of %d\n", stack, share, total; exit share < about - 8 || share > about + 8 }'
 }
 # leaves_right NAME LANGUAGE : which shares of the samples of leaves.py, .php, .rb or .js are right, from 0.3 s on: the start is read late.
@@ -111,16 +112,16 @@ check jitdump-unwinding hasnt jitdump 'failed: |;main;turn;burn'
 check jitdump-line sh -c "'$PERFWIND' trace --dump '$TMP/jitdump.pftrace' | grep -A3 'third.src' | grep -q '[^0-9]9$'"
 # Code that is loaded over other code each 30 ms: its callee shows which one ran.  At most 1 % (or $2 %) is wrong.
 reloads_right() {
-	folded "$1" | awk -v most="${2:-1}" '/;(even;even|odd;odd)_leaf/ { right += $NF } /;(even;odd|odd;even)_leaf/ { wrong += $NF }
-		END { printf "    %-24s right %d, wrong %d\n", "reloaded code", right, wrong; exit right < 100 || wrong * (100 - most) > right * most }'
+	folded "$1" | awk -v most="${2:-1}" -v few="${3:-0}" '/;(even;even|odd;odd)_leaf/ { right += $NF } /;(even;odd|odd;even)_leaf/ { wrong += $NF }
+		END { printf "    %-24s right %d, wrong %d\n", "reloaded code", right, wrong; exit right < 100 || (wrong > few && wrong * (100 - most) > right * most) }'
 }
 row jitdump-reload 99.5 "$PROGRAMS/jitdump" 2 "$TMP" 30
 check jitdump-reload-names reloads_right jitdump-reload
 row jitdump-large 99.5 "$PROGRAMS/jitdump" 2 "$TMP" 30 20000
 check jitdump-large-names reloads_right jitdump-large
-# (3 of about 70 periods)
+# (3 of about 70 periods of 30 ms; two periods of a slow machine, which has fewer)
 row jitdump-huge 99.5 "$PROGRAMS/jitdump" 2 "$TMP" 30 200000
-check jitdump-huge-names reloads_right jitdump-huge 4.5
+check jitdump-huge-names reloads_right jitdump-huge 4.5 60
 # Times of the processor's counter are known where it always runs at one rate.
 row jitdump-tsc 99.5 "$PROGRAMS/jitdump" 2 "$TMP" 30 tsc
 if grep -q '^flags.* nonstop_tsc' /proc/cpuinfo; then
