@@ -137,7 +137,7 @@ static uint32_t watermark(const struct perf_options *options, uint64_t size)
 
 	/* Most stacks get smaller copies soon, of which this is more than the regular ones. */
 	if (options->sizes)
-		most = max_u64(size / 8 * 3, most);
+		most = max_u64(ring_wake_most(size), most);
 	return (uint32_t)max_u64(min_u64(bytes, most), record_bytes(options));
 }
 

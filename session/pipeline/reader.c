@@ -1,7 +1,7 @@
 /* reader.c - from rings to entries (reader.h).
  *
  * The unwinder pops entries in order.  Main then walks the popped slots and hands each record to the source's put(), which moves the
- * tail of a ring past all records that came back without a gap.  When more than 3/8 of a ring is held, new samples are copied
+ * tail of a ring past all records that came back without a gap.  When a ring holds more than waits for a wake-up, new samples are copied
  * into main's park and their records released at once, so that a slow moment of the unwinder does not stop the kernel.
  *
  * The entry of a sample holds a reference on its process and its space; the outcome that answers it releases them (those of an
@@ -551,10 +551,10 @@ static int take_event(struct reader *rd, const struct record_item *item)
 
 /* ---- samples ---- */
 
-/* More is held than a watermark lets wait (perf/source.c): a copy costs as much as the unwinding. */
+/* More is held than waits for a wake-up: that much is no sign of a slow unwinder, and a copy costs as much as the unwinding. */
 static bool fills_up(const struct ring *ring)
 {
-	return ring_held(ring) > ring_size(ring) / 8 * 3;
+	return ring_held(ring) > ring_wake_most(ring_size(ring));
 }
 
 /* Copies the bytes of a sample out of a ring that fills up. */

@@ -136,17 +136,23 @@ static void test_torn(void **state)
 	assert_cut(f);
 }
 
-/* An address beyond the copy follows no call. */
-static void test_calls(void **state)
+/* A stack with BARE beyond the copy, as the caller of SMALL; it has no call. */
+static void deep_callless(struct fixture *f)
 {
-	struct fixture *f = *state;
-
 	deep(f, 0);
 	f->fake.stack[COPIED + 21] = BARE + CALL_AT;
 	f->fake.stack[COPIED + 21 + 3] = SMALL + 1; /* BARE has three words */
 	f->fake.stack[COPIED + 21 + 4] = 0;
 	f->fake.stack[COPIED + 21 + 5] = ROOTED + 1;
 	memset(f->fake.bare, 0x90, sizeof(f->fake.bare));
+}
+
+/* An address beyond the copy follows no call. */
+static void test_calls(void **state)
+{
+	struct fixture *f = *state;
+
+	deep_callless(f);
 	run_deep(f);
 	assert_cut(f);
 	f->fake.bare[CALL_AT - 5] = 0xe8;
@@ -165,15 +171,10 @@ static void put_jump(uint8_t *code, uint8_t op, uint64_t behind, uint64_t to)
 	memcpy(code + 1, &by, sizeof(by));
 }
 
-/* A stack with BARE beyond the copy, as the caller of SMALL; its call is one of STILL. */
+/* The same with a call of STILL. */
 static void deep_called(struct fixture *f)
 {
-	deep(f, 0);
-	f->fake.stack[COPIED + 21] = BARE + CALL_AT;
-	f->fake.stack[COPIED + 21 + 3] = SMALL + 1; /* BARE has three words */
-	f->fake.stack[COPIED + 21 + 4] = 0;
-	f->fake.stack[COPIED + 21 + 5] = ROOTED + 1;
-	memset(f->fake.bare, 0x90, sizeof(f->fake.bare));
+	deep_callless(f);
 	memset(f->fake.still, 0x90, sizeof(f->fake.still));
 	put_jump(&f->fake.bare[CALL_AT - 5], 0xe8, BARE + CALL_AT, STILL);
 	uw_engine_forget(f->engine, NULL);
