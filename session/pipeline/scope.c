@@ -206,21 +206,6 @@ static void request_end(struct scope_request *asked)
 	(void)process_unref(process);
 }
 
-int scope_want_module(struct scope *sc, struct process *process, struct uw_module *module)
-{
-	bool reads_memory =
-		uw_module_kind(module) == UW_MODULE_JIT && process_vm_of_module(process, module);
-	struct scope_request *asked = reads_memory && process->given_mem < 0 ? sc->asked : NULL;
-
-	while (asked && (asked->process != process || asked->timed_out || asked->module))
-		asked = asked->next;
-	if (asked)
-		asked->module = uw_module_ref(module);
-	else
-		load_module(sc, process, module);
-	return 0;
-}
-
 /* The mappings could be read through the descriptors: so can the memory. */
 static void adopt_memory(struct scope *sc, struct process *process)
 {
@@ -370,6 +355,42 @@ static bool begin(struct scope *sc, struct process *process, bool denied_maps)
 	return asked->in_flight;
 }
 
+static struct scope_request *request_of(const struct scope *sc, const struct process *process)
+{
+	struct scope_request *asked = sc->asked;
+
+	while (asked && (asked->process != process || asked->timed_out || asked->module))
+		asked = asked->next;
+	return asked;
+}
+
+/* Will it be answered?  Now is the time to ask: the process runs the interpreter, so its hook, if it has one, is ready.  False: the
+ * request may be gone. */
+static bool ask_now(struct scope_request *asked)
+{
+	if (asked->in_flight)
+		return true;
+	if (!ask(asked)) {
+		request_free(asked);
+		return false;
+	}
+	return asked->in_flight;
+}
+
+int scope_want_module(struct scope *sc, struct process *process, struct uw_module *module)
+{
+	bool reads_memory =
+		uw_module_kind(module) == UW_MODULE_JIT && process_vm_of_module(process, module);
+	struct scope_request *asked =
+		reads_memory && process->given_mem < 0 ? request_of(sc, process) : NULL;
+
+	if (asked && ask_now(asked))
+		asked->module = uw_module_ref(module);
+	else
+		load_module(sc, process, module);
+	return 0;
+}
+
 int scope_tick(struct scope *sc)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
@@ -395,7 +416,7 @@ int scope_tick(struct scope *sc)
 			r = give_up(sc, process);
 			load_deferred(sc, process, take(asked->module));
 		} else if (!ask(asked)) {
-			request_end(asked);
+			request_free(asked);
 		}
 	}
 	return r < 0 ? trace(r) : 0;

@@ -107,7 +107,8 @@ static void test_weights(void **state)
 		if (!perf_source_is_double(f.source, f.samples[i].ring, f.samples[i].id,
 					   f.samples[i].time))
 			sum += f.samples[i].period;
-	assert_true(counts.task_clock_ns >= 200 * NSEC_PER_MSEC);
+	/* (The scheduler's clock, which the child spins by, has the switches themselves, too.) */
+	assert_true(counts.task_clock_ns >= 190 * NSEC_PER_MSEC);
 	assert_true(counts.count >= counts.task_clock_ns / 2);
 	/* Each event keeps a part of a period. */
 	assert_true(sum <= counts.task_clock_ns * 3 / 2);
