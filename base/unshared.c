@@ -66,7 +66,8 @@ void *unshared_resize(void *block, size_t old, size_t len)
 {
 	void *more;
 
-	if (block && old >= limit && len >= limit) {
+	if (block && old >= limit && len >= limit &&
+	    (old >= UNSHARED_HUGE || len < UNSHARED_HUGE)) {
 		more = mremap(block, old, len, MREMAP_MAYMOVE);
 		return more == MAP_FAILED ? NULL : more;
 	}

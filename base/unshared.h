@@ -15,7 +15,7 @@
 #define UNSHARED_BYTES ((size_t)128 << 10)
 #endif
 
-/* Blocks of this size and more begin where a huge page can, and ask for them. */
+/* A block that is made with this size or grows to it begins where a huge page can, and asks for them. */
 #define UNSHARED_HUGE ((size_t)2 << 20)
 
 /* Zeroed; NULL: no memory. */

@@ -77,7 +77,10 @@ static const char *failures_hint(const struct verdict *v)
 	if (a->emitted < ENOUGH)
 		return NULL;
 	if (2 * a->failed[UW_UNREADABLE] > a->emitted && !v->damage)
-		return "the files and the memory of the programs cannot be read; root may";
+		return geteuid() ? "the files and the memory of the programs cannot be read; root "
+				   "may"
+				 : "the files and the memory of the programs cannot be read: "
+				   "`perfwind doctor` shows why";
 	if (2 * a->failed[UW_NO_UNWIND_INFO] <= a->emitted)
 		return NULL;
 	return v->damage

@@ -133,7 +133,7 @@ static uint32_t watermark(const struct perf_options *options, uint64_t size)
 	uint64_t bytes = max_u64(SOURCE_WAKE_RECORDS * record_bytes(options), WAKE_BYTES_MIN);
 	uint64_t regular = record_bytes(options) * perf_sample_rate(options) * WAKE_MS / 1000;
 	/* the rest stays for the time until the reader runs */
-	uint64_t most = max_u64(size / 4, regular <= size / 2 ? regular : 0);
+	uint64_t most = max_u64(size / 4, regular <= ring_wake_most(size) ? regular : 0);
 
 	/* Most stacks get smaller copies soon, of which this is more than the regular ones. */
 	if (options->sizes)

@@ -47,6 +47,7 @@ enum {
 	FIRST_LOOK_MS = 30,
 	SHORT_MS = 500,
 	LATE_MS = 10000,
+	DEFER_MS = 300,
 };
 
 /* A process that is asked for its consent. */
@@ -61,6 +62,7 @@ struct scope_request {
 	uint64_t due; /* CLOCK_MONOTONIC: of the timeout, or of the next attempt */
 	struct uw_module
 		*module; /* wanted meanwhile: needs the memory of the process; a reference */
+	uint64_t module_due; /* until then it waits for the answer; its samples wait longer */
 	struct scope_request *next, **at;
 };
 
@@ -224,7 +226,7 @@ static void forget_ended(struct scope *sc, uint32_t pid)
 	for (struct scope_request *asked = sc->asked; asked; asked = next) {
 		next = asked->next;
 		if (asked->request.pid == pid && asked->process->exited)
-			request_free(asked);
+			request_end(asked);
 	}
 }
 
@@ -377,18 +379,20 @@ static bool ask_now(struct scope_request *asked)
 	return asked->in_flight;
 }
 
-int scope_want_module(struct scope *sc, struct process *process, struct uw_module *module)
+void scope_want_module(struct scope *sc, struct process *process, struct uw_module *module)
 {
 	bool reads_memory =
 		uw_module_kind(module) == UW_MODULE_JIT && process_vm_of_module(process, module);
-	struct scope_request *asked =
-		reads_memory && process->given_mem < 0 ? request_of(sc, process) : NULL;
+	struct scope_request *asked = NULL;
 
-	if (asked && ask_now(asked))
-		asked->module = uw_module_ref(module);
-	else
+	if (reads_memory && process->given_mem < 0 && !process->exited)
+		asked = request_of(sc, process);
+	if (!asked || !ask_now(asked)) {
 		load_module(sc, process, module);
-	return 0;
+		return;
+	}
+	asked->module = uw_module_ref(module);
+	asked->module_due = clock_ns(CLOCK_MONOTONIC) + DEFER_MS * NSEC_PER_MSEC;
 }
 
 int scope_tick(struct scope *sc)
@@ -401,6 +405,8 @@ int scope_tick(struct scope *sc)
 		struct process *process = asked->process;
 
 		next = asked->next;
+		if (asked->module && now >= asked->module_due)
+			load_deferred(sc, process, take(asked->module));
 		if (process->exited) {
 			r = give_up(sc, process);
 			request_end(asked);

@@ -46,7 +46,7 @@ void scope_write_owed(struct scope *scope, struct cpu_count *cpu, struct process
  * its mappings follow from that, or scope_tick() gives up. */
 bool scope_ask_consent(struct scope *scope, struct process *process, const struct load_answer *a);
 /* Has @module of the process loaded: the code of a Java VM or an interpreter, where the process is asked for its consent, when it has
- * answered, or has not in time.  0. */
-int scope_want_module(struct scope *scope, struct process *process, struct uw_module *module);
+ * answered, or has not in time. */
+void scope_want_module(struct scope *scope, struct process *process, struct uw_module *module);
 /* Each 100 ms or so: gives up requests without an answer, and repeats failed attempts. */
 int scope_tick(struct scope *scope);

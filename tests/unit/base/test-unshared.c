@@ -88,7 +88,15 @@ static bool asks_for_huge(const void *block)
 	return asks;
 }
 
-/* A large block can have huge pages, and is resized as the others. */
+static void check_huge(const void *block)
+{
+	assert_non_null(block);
+	assert_int_equal((uintptr_t)block % UNSHARED_HUGE, 0);
+	if (!access("/sys/kernel/mm/transparent_hugepage", F_OK))
+		assert_true(asks_for_huge(block));
+}
+
+/* A large block can have huge pages, made or grown, and is resized as the others. */
 static void test_huge(void **state)
 {
 	const size_t sizes[] = {UNSHARED_HUGE, UNSHARED_HUGE + 1, 5 << 20};
@@ -96,12 +104,10 @@ static void test_huge(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(sizes) && !plain; i++) {
-		uint8_t *block = unshared_new(sizes[i]);
+		uint8_t *block = unshared_new(i ? sizes[i] : sizes[i] / 2);
 
-		assert_non_null(block);
-		assert_int_equal((uintptr_t)block % UNSHARED_HUGE, 0);
-		if (!access("/sys/kernel/mm/transparent_hugepage", F_OK))
-			assert_true(asks_for_huge(block));
+		block = i ? block : unshared_resize(block, sizes[i] / 2, sizes[i]);
+		check_huge(block);
 		fill(block, 0, sizes[i]);
 		block = unshared_resize(block, sizes[i], sizes[i] + (4 << 20));
 		assert_true(is_filled(block, sizes[i]));

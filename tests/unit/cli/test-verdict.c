@@ -280,8 +280,10 @@ static void test_hints(void **state)
 		       "--call-graph dwarf does not)");
 	verdict.damage = NULL;
 	summary.account.failed[UW_UNREADABLE] = 15;
-	assert_printed("each (hint: the files and the memory of the programs cannot be read; root "
-		       "may)\n");
+	assert_printed(geteuid() ? "each (hint: the files and the memory of the programs cannot "
+				   "be read; root may)\n"
+				 : "each (hint: the files and the memory of the programs cannot "
+				   "be read: `perfwind doctor` shows why)\n");
 	summary.account.failed[UW_UNREADABLE] = 0;
 	/* It has another reason. */
 	summary.account.throttled_ns = 1;
