@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/table.h"
+#include "base/unshared.h"
 #include "import/import.h"
 
 void trace_input_note_others(const struct profile *p, const char *command)
@@ -145,19 +146,23 @@ static int open_file(const char *input)
  * pages, where there are some, as 5,000 faults are a tenth of a small import. */
 static void prepare_import(void)
 {
-	uint8_t *room;
+	enum { LARGE = 32 << 20 };
+	uint8_t *room, *more;
 
 	use_hard_limit(RLIMIT_NOFILE); /* each module that is at hand takes two */
-	(void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
+	unshared_from(LARGE);
+	(void)mallopt(M_MMAP_THRESHOLD, LARGE);
 	(void)mallopt(M_TRIM_THRESHOLD, 256 << 20);
 	(void)mallopt(M_TOP_PAD, 1 << 20);
 	room = malloc(HEAP_ROOM);
-	if (room) {
+	more = malloc(HEAP_ROOM); /* right behind it */
+	if (room && more > room && (size_t)(more - room) < HEAP_ROOM + PAGE) {
 		uint8_t *page = room + (-(uintptr_t)room & (PAGE - 1));
 
-		(void)madvise(page, HEAP_ROOM - PAGE, MADV_HUGEPAGE);
+		(void)madvise(page, (size_t)(more - page) + HEAP_ROOM - PAGE, MADV_HUGEPAGE);
 	}
 	free(room);
+	free(more);
 }
 
 int trace_input_open_recording(const char *input)
