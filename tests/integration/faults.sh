@@ -39,9 +39,16 @@ while_busy() {
 crowd=$!
 started $crowd
 if wait_for grep -q ready "$TMP/crowd.out"; then
-	check threads while_busy threads $crowd -p $crowd
-	check threads-stacks has threads 'main;crowd_work;burn'
-	check threads-whole json threads 'v["stacks"]["whole"] > 0.99 * total'
+	# Each thread takes two descriptors a CPU: root has them.
+	if [ "$(id -u)" = 0 ]; then
+		check threads while_busy threads $crowd -p $crowd
+		check threads-stacks has threads 'main;crowd_work;burn'
+		check threads-whole json threads 'v["stacks"]["whole"] > 0.99 * total'
+	elif record threads -p $crowd -d 1; then
+		check threads-whole json threads 'v["stacks"]["whole"] > 0.99 * total'
+	else
+		check threads-limit grep -q 'too few file descriptors .*hint: ulimit -Hn [0-9]' "$TMP/threads.err"
+	fi
 else
 	skip threads "20,000 threads cannot be started here"
 fi
@@ -94,7 +101,9 @@ PY
 library=$("$PYTHON" -c 'import _ctypes, os; print(os.path.dirname(_ctypes.__file__) + "/" + next(f for f in sorted(os.listdir(os.path.dirname(_ctypes.__file__))) if f.startswith("_lzma") or f.startswith("_bz2")))')
 check dlopen-storm record dlopen --no-inline -- "$PYTHON" "$TMP/dlopen.py" "$library"
 check dlopen-storm-is-one [ "$(head -n 1 "$TMP/dlopen.json")" -gt 100 ]
-check dlopen-storm-whole json dlopen 'total > 300 and v["stacks"]["whole"] > 0.97 * total'
+few=300 # four fifths of it in the kernel
+[ "$(id -u)" = 0 ] || few=50
+check dlopen-storm-whole json dlopen "total > $few and v['stacks']['whole'] > 0.97 * total"
 
 rate=/proc/sys/kernel/perf_event_max_sample_rate
 if [ -w $rate ] && [ "$(id -u)" = 0 ]; then

@@ -3,6 +3,7 @@
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "tests/unit/perf/source-fixture.h"
@@ -411,9 +412,19 @@ static void test_sysctl(void **state)
 }
 
 /* What needs no kernel to refuse it: each errno with its gate and its line. */
+static struct rlimit file_limit(void)
+{
+	struct rlimit limit = {0};
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	return limit;
+}
+
 static void test_errors(void **state)
 {
-	static const struct {
+	const struct rlimit limit = file_limit();
+	char enough[64];
+	const struct {
 		int error;
 		uint32_t type;
 		const char *probe;
@@ -428,8 +439,8 @@ static void test_errors(void **state)
 		 "no counter for 'it' that can be sampled"},
 		{ENOENT, 8, "/bin/x", PERF_GATE_NO_EVENT,
 		 "'it': the kernel cannot place this probe (No such file or directory)"},
-		{EMFILE, PERF_TYPE_SOFTWARE, NULL, PERF_GATE_FILES, "hint: ulimit -Hn 16384"},
-		{ENFILE, PERF_TYPE_SOFTWARE, NULL, PERF_GATE_FILES, "hint: ulimit -Hn 16384"},
+		{EMFILE, PERF_TYPE_SOFTWARE, NULL, PERF_GATE_FILES, enough},
+		{ENFILE, PERF_TYPE_SOFTWARE, NULL, PERF_GATE_FILES, enough},
 		{ESRCH, PERF_TYPE_SOFTWARE, NULL, PERF_GATE_GONE,
 		 "there is no process 4711 (any more)"},
 		{EBUSY, PERF_TYPE_HARDWARE, NULL, PERF_GATE_OTHER,
@@ -442,6 +453,9 @@ static void test_errors(void **state)
 	const struct perf_options options = {.clock = CLOCK_MONOTONIC};
 
 	(void)state;
+	/* Four times a limit that would be thought to suffice. */
+	(void)snprintf(enough, sizeof(enough), "hint: ulimit -Hn %llu",
+		       limit.rlim_max < GATE_FILES_ENOUGH ? GATE_FILES_ENOUGH : 4ull * limit.rlim_max);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct perf_spec spec = {.name = "it", .type = cases[i].type, .code = FRAMES_ALL};
 		const struct gate_case refused = {-cases[i].error, 4711, &spec, &options};
