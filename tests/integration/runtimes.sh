@@ -205,7 +205,7 @@ for version in 3.11 3.12 3.13; do
 	check python-$version-names has python-$version \
 		';<module> \[python\];([^;]*;)*main \[python\];(recurse \[python\];){11}inner \[python\]'
 	row python-$version-leaves 99.5 "$python" "$SOURCES/leaves.py" "$SECONDS_EACH"
-	leaves_right python-$version-leaves python
+	leaves_right python-$version-leaves $([ "$BPF" ] && echo python || echo python-late)
 	check python-$version-outermost right_is python-$version-leaves outermost 99.5
 	right_at_least python-$version-leaves leaf 98
 	late_three python-$version-late-three "$python"
