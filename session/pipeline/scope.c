@@ -61,7 +61,7 @@ struct scope_request {
 	uint32_t looks;
 	uint64_t due; /* CLOCK_MONOTONIC: of the timeout, or of the next attempt */
 	struct uw_module
-		*module; /* wanted meanwhile: needs the memory of the process; a reference */
+		*module;     /* wanted meanwhile: needs the memory of the process; a reference */
 	uint64_t module_due; /* until then it waits for the answer; its samples wait longer */
 	struct scope_request *next, **at;
 };

@@ -455,7 +455,8 @@ static void test_errors(void **state)
 	(void)state;
 	/* Four times a limit that would be thought to suffice. */
 	(void)snprintf(enough, sizeof(enough), "hint: ulimit -Hn %llu",
-		       limit.rlim_max < GATE_FILES_ENOUGH ? GATE_FILES_ENOUGH : 4ull * limit.rlim_max);
+		       limit.rlim_max < GATE_FILES_ENOUGH ? GATE_FILES_ENOUGH
+							  : 4ull * limit.rlim_max);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct perf_spec spec = {.name = "it", .type = cases[i].type, .code = FRAMES_ALL};
 		const struct gate_case refused = {-cases[i].error, 4711, &spec, &options};
