@@ -50,7 +50,7 @@ size_t code_branch_to(const uint8_t *code, size_t to)
 	for (size_t at = 0; at < to; at += in.length) {
 		if (!code_decode(&in, code + at, to - at))
 			return to;
-		if (in.vex || (*in.op & 0xf0) != (in.two ? 0x80 : 0x70))
+		if (in.vex || !(in.two ? code_is_long_branch(&in) : (*in.op & 0xf0) == 0x70))
 			continue;
 		by = (int8_t)in.op[1];
 		if (in.two)

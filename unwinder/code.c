@@ -613,7 +613,7 @@ static bool is_branch(const struct code_insn *in)
 	if (in->vex)
 		return false;
 	if (in->two)
-		return (op & 0xf0) == 0x80;
+		return code_is_long_branch(in);
 	return (op & 0xf0) == 0x70 || (op & 0xfc) == 0xe0 || op == 0xe8 ||
 	       (op == 0xff && (in->op[1] & 0x38) == 0x10);
 }
@@ -714,7 +714,7 @@ bool code_next_jump(const uint8_t *code, size_t len, size_t *at, int64_t *ret_to
 		*at += in.length;
 		if (in.vex)
 			continue;
-		if (in.two ? (*in.op & 0xf0) == 0x80 : *in.op == 0xe9)
+		if (in.two ? code_is_long_branch(&in) : *in.op == 0xe9)
 			*ret_to = (int64_t)*at + imm32(in.op + 1);
 		else if (!in.two && ((*in.op & 0xf0) == 0x70 || *in.op == 0xeb))
 			*ret_to = (int64_t)*at + imm8(in.op + 1);

@@ -137,5 +137,10 @@ struct code_insn {
 	bool narrow;  /* 0x66, and no REX.W */
 	bool segment; /* of fs or gs */
 };
+/* A conditional jump by four bytes.  Opcodes behind 0f 38 and 0f 3a have ModRM. */
+static inline bool code_is_long_branch(const struct code_insn *in)
+{
+	return in->two && in->op[-1] == 0x0f && (*in->op & 0xf0) == 0x80;
+}
 /* false: not known, or longer than @len. */
 bool code_decode(struct code_insn *in, const uint8_t *code, size_t len);

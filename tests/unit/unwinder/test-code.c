@@ -217,6 +217,28 @@ static void test_next_jump(void **state)
 	assert_false(code_next_jump(code, sizeof(code) - 1, &at, &to));
 }
 
+/* 0f 38 82 and 0f 3a 82 have ModRM, not four bytes: these would be behind the code. */
+static void test_three_byte_opcodes(void **state)
+{
+	static const struct {
+		size_t len;
+		uint8_t code[8];
+	} cases[] = {{4, "\x0f\x38\x82\xc0"}, {5, "\x0f\x3a\x82\xc0\x01"}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		uint8_t *code = malloc(cases[i].len);
+		size_t at = 0;
+		int64_t to;
+
+		assert_non_null(code);
+		memcpy(code, cases[i].code, cases[i].len);
+		assert_false(code_next_jump(code, cases[i].len, &at, &to));
+		assert_int_equal(code_branch_to(code, cases[i].len), cases[i].len);
+		free(code);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -224,7 +246,7 @@ int main(void)
 		cmocka_unit_test(test_forms),	  cmocka_unit_test(test_goexit),
 		cmocka_unit_test(test_go_switch), cmocka_unit_test(test_go_offsets),
 		cmocka_unit_test(test_raise),	  cmocka_unit_test(test_branch_to),
-		cmocka_unit_test(test_next_jump),
+		cmocka_unit_test(test_next_jump), cmocka_unit_test(test_three_byte_opcodes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
