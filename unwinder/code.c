@@ -701,6 +701,15 @@ size_t code_moves_sp(const uint8_t *code, size_t len)
 	return len;
 }
 
+/* mov REG,(%rsp) or push REG, and a ret behind it, at @at: a jump to REG, as in thunks against Spectre. */
+static bool is_jump_by_ret(const struct code_insn *in, const uint8_t *code, size_t at, size_t len)
+{
+	if (in->two || at >= len || code[at] != 0xc3)
+		return false;
+	return (*in->op & 0xf8) == 0x50 || (*in->op == 0x89 && (in->op[1] & 0xc7) == REG_SP &&
+					    in->op[2] == 0x24 && !(in->rex & 3));
+}
+
 bool code_next_jump(const uint8_t *code, size_t len, size_t *at, int64_t *ret_to)
 {
 	struct code_insn in;
@@ -718,7 +727,8 @@ bool code_next_jump(const uint8_t *code, size_t len, size_t *at, int64_t *ret_to
 			*ret_to = (int64_t)*at + imm32(in.op + 1);
 		else if (!in.two && ((*in.op & 0xf0) == 0x70 || *in.op == 0xeb))
 			*ret_to = (int64_t)*at + imm8(in.op + 1);
-		else if (!in.two && *in.op == 0xff && (in.op[1] & 0x38) == 0x20)
+		else if ((!in.two && *in.op == 0xff && (in.op[1] & 0x38) == 0x20) ||
+			 is_jump_by_ret(&in, code, *at, len))
 			*ret_to = CODE_TO_POINTER;
 		else
 			continue;

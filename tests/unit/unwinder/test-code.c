@@ -217,6 +217,38 @@ static void test_next_jump(void **state)
 	assert_false(code_next_jump(code, sizeof(code) - 1, &at, &to));
 }
 
+/* As compilers write thunks against Spectre; other pushes and stores are no jumps. */
+static void test_jump_by_ret(void **state)
+{
+	static const struct {
+		size_t len;
+		bool jumps;
+		uint8_t code[8];
+	} cases[] = {
+		{5, true, "\x48\x89\x04\x24\xc3"},  /* mov %rax,(%rsp); ret */
+		{5, true, "\x4c\x89\x1c\x24\xc3"},  /* mov %r11,(%rsp); ret */
+		{2, true, "\x50\xc3"},		    /* push %rax; ret */
+		{3, true, "\x41\x53\xc3"},	    /* push %r11; ret */
+		{5, false, "\x48\x89\x04\x24\x90"}, /* mov %rax,(%rsp); nop */
+		{4, false, "\x48\x89\x04\x24"},	    /* the end */
+		{6, false, "\x48\x89\x44\x24\x08\xc3"},
+		{5, false, "\x49\x89\x04\x24\xc3"}, /* mov %rax,(%r12); ret */
+		{5, false, "\x48\x8b\x04\x24\xc3"}, /* mov (%rsp),%rax; ret */
+		{2, false, "\x58\xc3"},		    /* pop %rax; ret */
+		{4, false, "\x0f\x50\xc0\xc3"},	    /* movmskps; ret */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		size_t at = 0;
+		int64_t to = 0;
+
+		assert_int_equal(code_next_jump(cases[i].code, cases[i].len, &at, &to),
+				 cases[i].jumps);
+		assert_true(to == (cases[i].jumps ? CODE_TO_POINTER : 0));
+	}
+}
+
 /* 0f 38 82 and 0f 3a 82 have ModRM, not four bytes: these would be behind the code. */
 static void test_three_byte_opcodes(void **state)
 {
@@ -242,11 +274,17 @@ static void test_three_byte_opcodes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_calls),	  cmocka_unit_test(test_no_calls),
-		cmocka_unit_test(test_forms),	  cmocka_unit_test(test_goexit),
-		cmocka_unit_test(test_go_switch), cmocka_unit_test(test_go_offsets),
-		cmocka_unit_test(test_raise),	  cmocka_unit_test(test_branch_to),
-		cmocka_unit_test(test_next_jump), cmocka_unit_test(test_three_byte_opcodes),
+		cmocka_unit_test(test_calls),
+		cmocka_unit_test(test_no_calls),
+		cmocka_unit_test(test_forms),
+		cmocka_unit_test(test_goexit),
+		cmocka_unit_test(test_go_switch),
+		cmocka_unit_test(test_go_offsets),
+		cmocka_unit_test(test_raise),
+		cmocka_unit_test(test_branch_to),
+		cmocka_unit_test(test_jump_by_ret),
+		cmocka_unit_test(test_next_jump),
+		cmocka_unit_test(test_three_byte_opcodes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

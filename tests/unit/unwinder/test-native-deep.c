@@ -208,6 +208,11 @@ static void test_other_call(void **state)
 	assert_leads(f, false);
 	memcpy(&still[0x20], "\xff\xe0", 2); /* jmp *%rax */
 	assert_leads(f, true);
+	deep_called(f);
+	memcpy(&still[0x20], "\x48\x89\x04\x24", 4); /* mov %rax,(%rsp) */
+	assert_leads(f, false);
+	still[0x24] = 0xc3; /* and ret: a retpoline's thunk */
+	assert_leads(f, true);
 	/* An entry of a PLT: endbr64; jmp *GOT. */
 	deep_called(f);
 	memcpy(still, "\xf3\x0f\x1e\xfa\xff", 5);
