@@ -534,17 +534,28 @@ static void way_keep(struct native *e, const struct walk *w)
  *
  *     copies end in   [F ....................
  *     another one has [other][G, with one call of F][H][I] ..      ─► way of F: behind that call in G, H, I, ..
- */
+ *
+ * The search costs several times what a stack does, and is in vain where G has several calls of F, or is in no copy.  So
+ * it ends after some stacks, and the next one begins later. */
 
-enum { WANT_STACKS = 512 };
+enum {
+	WANT_STACKS = 512, /* that are searched */
+	WANT_SCANS = 4,	   /* of functions, for one stack */
+	WANT_OTHER = 2048, /* stacks until another function is searched for, */
+	WANT_AGAIN = 8192  /* ... and the same one again */
+};
 
 /* The walk has ended in a frame of the function @begin, of which no way led to a tail. */
 static void want_way(struct native *e, const struct walk *w, uint64_t begin)
 {
 	struct native_way of = {.begin = begin, .key = w->snapshot->space->key};
+	bool same = e->want.begin == begin && e->want.key == of.key;
 
-	if (!e->want.left && begin && of.key && (!e->ways || way_next(e, &of, 0) == NATIVE_WAYS))
-		e->want = (struct native_want){begin, of.key, WANT_STACKS};
+	if (w->machine->link || !begin || !of.key ||
+	    (e->want.key && e->want.age < (same ? WANT_AGAIN : WANT_OTHER)))
+		return;
+	if (!e->ways || way_next(e, &of, 0) == NATIVE_WAYS)
+		e->want = (struct native_want){begin, of.key, .left = WANT_STACKS};
 }
 
 /* Keeps the way of the wanted function that the walk's copy shows, if it does. */
@@ -553,11 +564,12 @@ static void want_look(struct native *e, const struct walk *w)
 	struct native_trail_step step = {.sp = w->plain_sp, .bp = w->plain_bp}, next;
 	struct native_way way = {.begin = e->want.begin, .key = e->want.key};
 	uint32_t n = w->seam ? w->seam : w->n;
-	uint64_t first = 0, ra = 0;
+	uint64_t first = 0, ra = 0, scans = e->hole_scans + WANT_SCANS;
 
-	e->want.left--;
 	for (uint32_t i = w->plain_n - 1; i < n && way.n < NATIVE_WAY_STEPS; i++, step = next) {
 		step.frame = w->frames[i];
+		if (!way.n && e->hole_scans == scans)
+			return;
 		if (!way.n && step.frame & UW_FRAME_CALLER)
 			ra = native_only_call(e, w, uw_frame_lookup(step.frame), way.begin);
 		if (!way.n && ra)
@@ -574,6 +586,15 @@ static void want_look(struct native *e, const struct walk *w)
 		return;
 	way.kept = ++e->ways_kept;
 	*way_place(e, &way) = way;
+}
+
+static void want_settle(struct native *e, const struct walk *w)
+{
+	e->want.age += e->want.age < WANT_AGAIN;
+	if (!e->want.left || e->want.key != w->snapshot->space->key || w->machine->link)
+		return;
+	e->want.left--;
+	want_look(e, w);
 }
 
 /* The first step of @t that is a caller of the frame pushed last, which has the stack pointer @sp, and a caller that begins
@@ -696,7 +717,7 @@ void native_tails_clear(struct native *e)
 			e->tails[i]->n = 0;
 	for (size_t i = 0; e->ways && i < NATIVE_WAYS; i++)
 		e->ways[i].key = 0;
-	e->want.left = 0;
+	e->want = (struct native_want){0};
 	free(e->edges);
 	e->edges = NULL;
 }
@@ -804,8 +825,7 @@ void native_deep_settle(struct native *e, struct walk *w)
 		deep_cut(w);
 	else if (w->seam)
 		deep_accept(e, w);
-	if (e->want.left && e->want.key == w->snapshot->space->key && !w->machine->link)
-		want_look(e, w);
+	want_settle(e, w);
 	if (is_behind_page(e, w))
 		walk_end(w, UW_CUT, UW_OK, w->res->stopped_at);
 	if (is_cut(w->res) && w->n <= (w->seam ? w->seam : w->n))

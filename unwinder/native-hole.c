@@ -371,6 +371,7 @@ static uint64_t hole_call(struct native *e, const struct walk *w, const struct h
 		if (!(from ? hole_scan(w, from, &calls)
 			   : hole_scan_file(e, to->place.image, &calls)))
 			return 0;
+		e->hole_scans++;
 		*call = (struct native_call){begin, to->begin, calls.n == 1 ? calls.ra : 0, serial};
 	}
 	return call->ra ? to->bias + call->ra : 0;

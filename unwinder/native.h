@@ -99,8 +99,9 @@ struct native_way {
 /* A function without a way that a copy ended in (native-deep.c). */
 struct native_want {
 	uint64_t begin;
-	uint32_t key;
-	uint32_t left; /* how many stacks are searched yet */
+	uint32_t key;  /* 0: none */
+	uint32_t left; /* how many stacks of the process are searched yet */
+	uint32_t age;  /* stacks of all processes since */
 };
 
 /* Where the stacks of a thread end (native-deep.c). */
@@ -263,6 +264,7 @@ struct native {
 	struct native_hole *holes[NATIVE_HOLES];    /* of threads that need them */
 	size_t n_holes;
 	uint64_t holes_used, hole_files; /* bytes of files searched */
+	uint64_t hole_scans;		 /* of functions */
 	struct native_call calls[NATIVE_CALLS];
 	struct native_stale stale[NATIVE_STALE];
 	struct native_root roots[NATIVE_ROOTS];

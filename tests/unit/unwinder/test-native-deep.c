@@ -20,9 +20,11 @@ struct moving {
 	struct fake *fake;
 	unsigned n_reads, after, gone_after;
 	uint64_t *word, value;
+	bool all_code; /* what the module has no bytes of is nops */
 };
 
 static struct moving moving;
+static uint32_t space_key = 5;
 
 static ssize_t moving_read(struct uw_memory *memory, uint64_t address, void *to, size_t len)
 {
@@ -35,6 +37,10 @@ static ssize_t moving_read(struct uw_memory *memory, uint64_t address, void *to,
 	got = m->fake->memory.read(&m->fake->memory, address, to, len);
 	if (stack && ++m->n_reads == m->after)
 		*m->word = m->value;
+	if (got < 0 && m->all_code && address >= SMALL && address < SMALL + 0x1000) {
+		memset(to, 0x90, len);
+		got = (ssize_t)len;
+	}
 	return got;
 }
 
@@ -51,7 +57,7 @@ static void deep(struct fixture *f, uint32_t thread)
 	f->snapshot.thread = thread;
 	f->snapshot.time = 0;
 	moving = (struct moving){.memory.read = moving_read, .fake = &f->fake};
-	fixture_space(f, 5, &moving.memory);
+	fixture_space(f, space_key, &moving.memory);
 }
 
 static uint64_t room[ALL + 8];
@@ -571,39 +577,120 @@ static void run_saves(struct fixture *f)
 	f->regs[UW_X86_SP] = SP;
 }
 
+static const uint64_t by_small[] = {SMALL + 1, 0, SMALL + 1, 0};
+
+/* A copy with BARE, and SMALL as its caller; @inner are the words below BARE's return address, an even number. */
+static void run_in_bare(struct fixture *f, const uint64_t *inner, size_t n)
+{
+	size_t in_bare = n + 1;
+
+	deep(f, 91);
+	moving.all_code = true;
+	memcpy(&f->stack[1], inner, n * sizeof(*inner));
+	f->stack[in_bare] = BARE + 0x40;
+	for (size_t i = in_bare + 1; i < COPIED; i++)
+		f->stack[i] = (i - in_bare) % FRAME && i > in_bare + 2 ? SMALL + 1 : 0;
+	run_deep(f);
+	assert_int_equal(f->res.outcome, UW_CUT);
+}
+
+/* BARE has the only call of SAVES.  What the thread has beyond its copy is kept. */
+static void begin_saves(struct fixture *f)
+{
+	memset(f->fake.bare, 0x90, sizeof(f->fake.bare));
+	put_jump(&f->fake.bare[CALL_AT - 5], 0xe8, BARE + CALL_AT, SAVES);
+	deep(f, 91);
+	run_deep(f);
+	assert_result(f, UW_WHOLE, UW_OK, ALL + 1);
+}
+
+static void run_roots(struct fixture *f, uint32_t key, unsigned n)
+{
+	fixture_space(f, key, NULL);
+	for (unsigned i = 0; i < n; i++) {
+		run_at(f, ROOTED);
+		assert_result(f, UW_WHOLE, UW_OK, 1);
+	}
+}
+
+/* Is the way of SAVES known? */
+static void assert_way(struct fixture *f, bool known)
+{
+	run_saves(f);
+	assert_int_equal(f->res.outcome, known ? UW_WHOLE : UW_CUT);
+}
+
+/* A process that wants a way ends: others get theirs. */
+static void test_want_of_gone(void **state)
+{
+	struct fixture *f = *state;
+
+	space_key = 6;
+	begin_saves(f);
+	assert_way(f, false);
+	space_key = 5;
+	begin_saves(f);
+	run_roots(f, 7, 2048);
+	assert_way(f, false);
+	run_in_bare(f, by_small, ARRAY_SIZE(by_small));
+	assert_way(f, true);
+}
+
+/* A search in vain ends, and the same one begins again only after many other stacks. */
+static void test_want_ends(void **state)
+{
+	struct fixture *f = *state;
+
+	begin_saves(f);
+	assert_way(f, false);
+	run_roots(f, 5, 512);
+	assert_way(f, false);
+	run_in_bare(f, by_small, ARRAY_SIZE(by_small));
+	assert_way(f, false);
+	run_roots(f, 7, 8192);
+	assert_way(f, false);
+	run_in_bare(f, by_small, ARRAY_SIZE(by_small));
+	assert_way(f, true);
+}
+
+/* One stack searches four functions that were not searched yet. */
+static void test_want_scans(void **state)
+{
+	static const uint64_t inner[] = {KEEPER + 1, 0,		  0,	     STILL + 1,
+					 STILL + 1,  EMPTIED + 1, SMALL + 1, 0};
+	struct fixture *f = *state;
+
+	begin_saves(f);
+	assert_way(f, false);
+	run_in_bare(f, inner, ARRAY_SIZE(inner));
+	assert_way(f, false);
+	run_in_bare(f, inner, ARRAY_SIZE(inner));
+	assert_way(f, true);
+}
+
 /* The frame of SAVES is larger than a copy.  BARE calls it, and is in a copy while it calls another function. */
 static void test_joined_by_copy(void **state)
 {
-	enum { IN_BARE = 5, OUT = IN_BARE + 3, TAIL_FROM = COPIED + 41 + 4 + 3 };
+	enum { TAIL_FROM = COPIED + 41 + 4 + 3 };
 	struct fixture *f = *state;
 
-	memset(f->fake.bare, 0x90, sizeof(f->fake.bare));
-	put_jump(&f->fake.bare[CALL_AT - 5], 0xe8, BARE + CALL_AT, SAVES);
 	for (int calls = 1; calls <= 2; calls++) {
 		uw_engine_free(f->engine); /* what code shows is kept */
 		assert_int_equal(uw_engine_new(UW_ENGINE_NATIVE, &f->engine), 0);
-		deep(f, 91);
-		run_deep(f); /* its frames are kept */
-		assert_result(f, UW_WHOLE, UW_OK, ALL + 1);
+		begin_saves(f);
+		if (calls == 2) /* from which place is not known */
+			put_jump(&f->fake.bare[0x60], 0xe8, BARE + 0x65, SAVES);
 		run_saves(f);
 		assert_result(f, UW_CUT, UW_OK, 1);
-		deep(f, 91);
-		f->stack[IN_BARE] = BARE + 0x40;
-		for (size_t i = OUT; i < COPIED; i += FRAME)
-			f->stack[i] = SMALL + 1;
-		for (size_t i = IN_BARE + FRAME; i < COPIED; i += FRAME)
-			f->stack[i] = 0;
-		run_deep(f);
-		assert_int_equal(f->res.outcome, UW_CUT);
+		run_in_bare(f, by_small, ARRAY_SIZE(by_small));
 		run_saves(f);
-		if (calls == 2) /* from which place is not known */
+		if (calls == 2)
 			break;
 		assert_result(f, UW_WHOLE, UW_OK, 2 + (WORDS - TAIL_FROM) / FRAME + 1);
 		assert_true(f->res.completed);
 		assert_marked(f, 1);
 		assert_int_equal(uw_frame_pc(room[1]), BARE + CALL_AT);
 		assert_int_equal(uw_frame_pc(room[2]), SMALL + 1);
-		put_jump(&f->fake.bare[0x60], 0xe8, BARE + 0x65, SAVES);
 	}
 	assert_result(f, UW_CUT, UW_OK, 1);
 }
@@ -653,7 +740,8 @@ int main(void)
 		TEST(test_confirmed),	   TEST(test_joined_in_copy), TEST(test_joined_by_cfa),
 		TEST(test_read_time),	   TEST(test_no_memory),      TEST(test_joined_by_older),
 		TEST(test_joined_by_way),  TEST(test_joined_by_ways), TEST(test_other_call),
-		TEST(test_joined_by_copy),
+		TEST(test_joined_by_copy), TEST(test_want_of_gone),   TEST(test_want_ends),
+		TEST(test_want_scans),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
