@@ -16,6 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct code_exit exit;
 	struct code_insn insn;
 	struct code_go_offsets offsets;
+	int64_t to;
 
 	if (!code)
 		abort();
@@ -40,6 +41,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (code_go_offsets(code + at, len - at, &offsets) &&
 	    (offsets.m | offsets.curg | offsets.sp) >= CODE_GO_OFFSET_MAX)
 		abort();
+	for (size_t from = 0, before = 0; code_next_jump(code, len, &from, &to); before = from)
+		if (from > len || from <= before)
+			abort();
 	if (code_branch_to(code, len) > len || code_raise(code, at, len) > 1)
 		abort();
 	for (int arch = UW_ARCH_X86_64; arch <= UW_ARCH_AARCH64; arch++) {
