@@ -1,4 +1,4 @@
-/* child.h - helper processes that may hang in the kernel permanently.  Thread: any.
+/* child.h - forks of this process with fewer rights, which may hang in the kernel permanently: what helper.h builds on.  Thread: any.
  *
  * Forked without exec, for calls that a target or a peer can leave unanswered. They have our code,
  * the named ones of our capabilities and descriptors, and our list of system calls (rights.h:

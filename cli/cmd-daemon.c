@@ -1,5 +1,5 @@
-/* cmd-daemon.c - `perfwind daemon`: a producer of the tracing service, until a signal ends it.
- * Thread: main.
+/* cmd-daemon.c - `perfwind daemon`: recordings on request at its control socket, and a producer of the tracing
+ * service, until a signal ends it.  Thread: main.
  *
  *   options, then the file of settings ──► daemon (waits for the service) ──► loop ──► TERM: drain,
  * answer, leave

@@ -1,8 +1,8 @@
 /* cmd-top.c - `perfwind top`: the functions that time goes to now, again each interval.  Thread: main.
  *
- *   session ──► memory ── each interval: flush, read as a trace, print (top_view.c) ──► begins empty
+ *   session ──► memory ── each interval: flush, read as a trace, print (top.c) ──► begins empty
  *
- * Where your privileges do not suffice the session is the daemon's (top_ask.c).  What is typed: top_keys.c. */
+ * Where your privileges do not suffice the session is the daemon's (top.c, as are the keys). */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-/* source.c - see source.h: rings, events, and the source as a whole.  source-count.c reads the counts.
- */
+/* source.c - see source.h: rings, events, and the source as a whole.  source-count.c reads the counts and replaces events. */
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* trace-stats.c - see trace_stats.h.  Names and severities are facts of trace_processor; the words are for the author of the
+/* trace-stats.c - see trace-stats.h.  Names and severities are facts of trace_processor; the words are for the author of the
  * config. */
 #include "profile/trace-stats.h"
 
