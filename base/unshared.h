@@ -15,7 +15,8 @@
 #define UNSHARED_BYTES ((size_t)128 << 10)
 #endif
 
-/* A block that is made with this size or grows to it begins where a huge page can, and asks for them. */
+/* A block that is made with this size or grows to it begins where a huge page can, and asks for them.  Where it grows on it may
+ * move to where its ends have small pages. */
 #define UNSHARED_HUGE ((size_t)2 << 20)
 
 /* Zeroed; NULL: no memory. */

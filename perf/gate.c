@@ -320,14 +320,17 @@ static enum perf_gate explain_invalid(const struct gate_case *refused, char *err
 	return PERF_GATE_OTHER;
 }
 
-/* More than what did not suffice. */
-static int64_t enough_files(void)
+/* A limit that most recordings have enough with is no hint to one that has it. */
+static struct gate_text too_few_files(void)
 {
+	struct gate_text text = gate_text(GATE_FILES, GATE_FILES_ENOUGH, 0);
 	struct rlimit limit = {0};
 
 	(void)getrlimit(RLIMIT_NOFILE, &limit);
-	return limit.rlim_max < GATE_FILES_ENOUGH ? GATE_FILES_ENOUGH
-						  : (int64_t)min_u64(limit.rlim_max, 1 << 28) * 4;
+	if (limit.rlim_max >= GATE_FILES_ENOUGH)
+		(void)snprintf(text.hint, sizeof(text.hint),
+			       "record the whole machine (-a), or fewer threads");
+	return text;
 }
 
 enum perf_gate gate_explain(const struct gate_case *refused, char *error, size_t size)
@@ -345,7 +348,7 @@ enum perf_gate gate_explain(const struct gate_case *refused, char *error, size_t
 		return explain_absent(refused, error, size);
 	case EMFILE:
 	case ENFILE:
-		text = gate_text(GATE_FILES, enough_files(), 0);
+		text = too_few_files();
 		return gate_result(&text, "", error, size, PERF_GATE_FILES);
 	case ESRCH:
 		(void)snprintf(error, size, "there is no process %d (any more)", (int)refused->tid);

@@ -30,7 +30,7 @@ void ring_put(struct ring *ring, uint64_t position);
 /* Bytes from the tail (what the kernel may not overwrite) to what is read, and the size. */
 uint64_t ring_held(const struct ring *ring);
 uint64_t ring_size(const struct ring *ring);
-/* Of a ring of @size bytes: what waits in it at most before its reader is woken, where samples get smaller copies. */
+/* Of a ring of @size bytes: what waits in it at most before its reader is woken. */
 static inline uint64_t ring_wake_most(uint64_t size)
 {
 	return size / 8 * 3;

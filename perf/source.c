@@ -71,7 +71,7 @@ static int source_explain(const struct perf_source *source, int r, pid_t tid,
 enum { SLACK_PER_S = 4 /* a ring holds 1/4 s */, RING_MIN = 64 << 10 };
 #define BUDGET_DEFAULT (256ull << 20)
 /* A sampling ring wakes its reader when this many records wait, or a quarter of the ring (3/8 where most copies will be smaller);
- * in a ring that holds more than twice the samples of 100 ms, when these are there, as its reader looks that often by itself.  A
+ * in a ring that holds more than three times the samples of 100 ms, when these are there, as its reader looks that often by itself.  A
  * wake-up is two thread switches, dearer than unwinding ten samples; what 192 records touch (3-20 KB each) lies in the shared
  * cache, and comes from there whether early or late.  That is 5 to 21 wake-ups a second at any rate up to 4,000 Hz; small records
  * wake by bytes instead, or 4000 Hz without stacks would make it 125. */

@@ -542,7 +542,7 @@ enum {
 	WANT_STACKS = 512, /* that are searched */
 	WANT_SCANS = 4,	   /* of functions, for one stack */
 	WANT_OTHER = 2048, /* stacks until another function is searched for, */
-	WANT_AGAIN = 8192  /* ... and the same one again */
+	WANT_AGAIN = 8192  /* ... and the latest one again */
 };
 
 /* The walk has ended in a frame of the function @begin, of which no way led to a tail. */

@@ -363,15 +363,20 @@ static uint64_t hole_call(struct native *e, const struct walk *w, const struct h
 	struct hole_calls calls = {.to = to->begin};
 	uint64_t begin = from ? from->begin : 0;
 	uint32_t serial = uw_module_serial(to->place.map->module);
-	struct native_call *call =
-		&e->calls[hash_u64(begin ^ hash_u64(to->begin ^ (uint64_t)serial << 32)) %
-			  NATIVE_CALLS];
+	uint64_t hash = hash_u64(begin ^ hash_u64(to->begin ^ (uint64_t)serial << 32));
+	/* Two functions of one stack may have one place. */
+	struct native_call *pair = &e->calls[hash % NATIVE_CALLS & ~1ull], *call = NULL;
 
-	if (call->serial != serial || call->begin != begin || call->to != to->begin) {
+	for (size_t i = 0; i < 2 && !call; i++)
+		if (pair[i].serial == serial && pair[i].begin == begin && pair[i].to == to->begin)
+			call = &pair[i];
+	if (!call) {
 		if (!(from ? hole_scan(w, from, &calls)
 			   : hole_scan_file(e, to->place.image, &calls)))
 			return 0;
 		e->hole_scans++;
+		pair[1] = pair[0];
+		call = &pair[0];
 		*call = (struct native_call){begin, to->begin, calls.n == 1 ? calls.ra : 0, serial};
 	}
 	return call->ra ? to->bias + call->ra : 0;

@@ -366,15 +366,22 @@ static struct scope_request *request_of(const struct scope *sc, const struct pro
 	return asked;
 }
 
-/* Will it be answered?  Now is the time to ask: the process runs the interpreter, so its hook, if it has one, is ready.  False: the
- * request may be gone. */
+/* Will it be answered?  Now is a time to ask: the process runs the interpreter, so its hook, if it has one, is there.  The later
+ * attempts stay what they were.  False: the request may be gone. */
 static bool ask_now(struct scope_request *asked)
 {
-	if (asked->in_flight)
-		return true;
+	uint32_t looks = asked->looks;
+	uint64_t due = asked->due;
+
+	if (asked->in_flight || looks + 1 == LOOKS)
+		return asked->in_flight;
 	if (!ask(asked)) {
 		request_free(asked);
 		return false;
+	}
+	if (!asked->in_flight) {
+		asked->looks = looks;
+		asked->due = due;
 	}
 	return asked->in_flight;
 }

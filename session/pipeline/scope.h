@@ -45,8 +45,8 @@ void scope_write_owed(struct scope *scope, struct cpu_count *cpu, struct process
 /* After an answer of the loader: a process that may not be read is asked for its consent.  true:
  * its mappings follow from that, or scope_tick() gives up. */
 bool scope_ask_consent(struct scope *scope, struct process *process, const struct load_answer *a);
-/* Has @module of the process loaded: the code of a Java VM or an interpreter, where the process is asked for its consent, when it has
- * answered, or has not in time. */
+/* Has @module of the process loaded.  The code of a Java VM or an interpreter waits where the process is asked for its consent, or can
+ * be now: until the answer, or for 300 ms at most, as samples wait for the module meanwhile. */
 void scope_want_module(struct scope *scope, struct process *process, struct uw_module *module);
 /* Each 100 ms or so: gives up requests without an answer, and repeats failed attempts. */
 int scope_tick(struct scope *scope);

@@ -47,7 +47,7 @@ if wait_for grep -q ready "$TMP/crowd.out"; then
 	elif record threads -p $crowd -d 1; then
 		check threads-whole json threads 'v["stacks"]["whole"] > 0.99 * total'
 	else
-		check threads-limit grep -q 'too few file descriptors .*hint: ulimit -Hn [0-9]' "$TMP/threads.err"
+		check threads-limit grep -qE 'too few file descriptors .*hint: (ulimit -Hn 16384.* or )?record the whole machine \(-a\)' "$TMP/threads.err"
 	fi
 else
 	skip threads "20,000 threads cannot be started here"
@@ -230,6 +230,7 @@ for pid in hogs:
 print(*(f"{pid}={used[pid]}" for pid in hogs + small))
 PY
 # Samples of the hogs were left out rather than those of the others; weights are kept by process; what the kernel lost it took from all.
+# (least: one process has 200 samples; a loss of some ms, which is 3 % of all, may be most of them.)
 cat >"$TMP/fair-judge.py" <<'PY'
 import json, sys
 report, lines = json.load(open(sys.argv[1])), open(sys.argv[2]).read().splitlines()
@@ -250,23 +251,31 @@ figures = dict(sum=verdict["cpu_accounted"] + lost / clock, seen=seen, small=tot
 print(figures, verdict["skipped"], verdict["lost"])
 # (A process of 20 ms uses a tenth of them in its start, its end and its switches, where the kernel counts nothing.)
 checks = {"sum": 0.98 <= figures["sum"] <= 1.02, "small": figures["small"] >= 0.8 * seen, "each": figures["least"] >= 0.6 * seen,
-          "lossless": seen > 0.97,
+          "lossless": seen > 0.97, "kept": seen > 0.6,
           "thinned": verdict["skipped"].get("thinned", 0) > 0 and figures["kept_hogs"] < figures["kept_small"]}
 sys.exit(not checks[sys.argv[3]])
 PY
 fair() { "$PYTHON" "$TMP/fair-judge.py" "$TMP/fair.report" "$TMP/fair.json" "$1"; }
 if [ "$(id -u)" = 0 ]; then
 	# Where perfwind gets no CPU time the kernel loses samples of all, and where it gets much nothing is left out: then once more.
+	lossless=
 	for try in 1 2 3 4 5; do
 		check fair-$try record fair -F 10000 --no-inline -- "$PYTHON" "$TMP/fair.py" "$PROGRAMS/crowd" 100
 		"$PERFWIND" report --by pid --json -n 0 "$TMP/fair.pftrace" >"$TMP/fair.report"
-		fair lossless >/dev/null && fair thinned >/dev/null && break
+		fair lossless >/dev/null || continue
+		lossless=1
+		cp "$TMP/fair.json" "$TMP/lossless.json"
+		cp "$TMP/fair.report" "$TMP/lossless.report"
+		fair thinned >/dev/null && break
 	done
+	[ -z "$lossless" ] || cp "$TMP/lossless.json" "$TMP/fair.json"
+	[ -z "$lossless" ] || cp "$TMP/lossless.report" "$TMP/fair.report"
 	check fair-sum fair sum
-	if fair lossless; then
+	check fair-most-is-kept fair kept
+	check fair-hogs-are-thinned fair thinned
+	if [ "$lossless" ]; then
 		check fair-small fair small
 		check fair-each fair each
-		check fair-hogs-are-thinned fair thinned
 	else
 		unable fair "the kernel lost more than 3 % of the samples in each of five recordings: which process they were of is chance"
 	fi

@@ -270,7 +270,8 @@ static void test_spare(void **state)
 	child_spare_end();
 }
 
-enum { MIB = 1 << 20, USED = 24 };
+/* The kernel's counters of memory are off by some pages of each CPU. */
+enum { MIB = 1 << 20, USED = 24, LEAST_KB = (USED - 1) << 10 };
 
 static void use_memory(void *arg)
 {
@@ -317,7 +318,7 @@ static void test_peak(void **state)
 	assert_int_equal(waitid(P_PID, (id_t)pids[0], NULL, WEXITED | WNOWAIT), 0);
 	child_end(pids[0], NAME, 20000);
 	one = child_peak_kb();
-	assert_true(one >= USED * MIB >> 10);
+	assert_true(one >= LEAST_KB);
 	for (int i = 0; i < 2; i++) {
 		pids[i] = start_user(pairs[i]);
 		child_end(pids[i], NAME, 20000);
@@ -331,7 +332,7 @@ static void test_peak(void **state)
 		child_end(pids[i], NAME, 20000);
 		(void)close(pairs[i][1]);
 	}
-	assert_true(child_peak_kb() >= 2 * USED * MIB >> 10);
+	assert_true(child_peak_kb() >= 2 * LEAST_KB);
 }
 
 int main(void)

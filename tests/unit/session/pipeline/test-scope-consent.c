@@ -1,8 +1,9 @@
-/* test-scope-consent.c - which processes are asked for consent, once an incarnation; which are looked at again; what is reported
- * and counted.  The reader is made by hand; the targets are real, and never answer. */
+/* test-scope-consent.c - which processes are asked for consent, once an incarnation; which are looked at again; which code
+ * waits for the answer; what is reported and counted.  The reader is made by hand; the targets are real, and never answer. */
 #include <errno.h>
 
 #include "base/log.h"
+#include "session/loader/loader.h"
 #include "tests/unit/session/pipeline/scope-fixture.h"
 
 static struct scope rd;
@@ -137,13 +138,85 @@ static void test_no_hook(void **state)
 	assert_int_equal(n_notes, 1);
 }
 
+/* A process with a Java VM that is asked for its consent, and code of it: waits for the answer? */
+static struct loader *want_code(bool hook, struct process **ret_process)
+{
+	static const char maps[] = "7f0000000000-7f0000001000 r-xp 00000000 00:01 5 /x/libjvm.so\n";
+	struct uw_module *code = NULL;
+	struct loader *loader = NULL;
+	bool changed;
+
+	assert_int_equal(loader_new_inline("", &loader), 0); /* serves nobody here */
+	rd.c.loader = loader;
+	rd.options.maps_wait_ns = 100 * NSEC_PER_SEC;
+	start_target(hook);
+	*ret_process = target();
+	assert_false(answered(*ret_process, 0));
+	assert_int_equal(process_maps_answer(processes, *ret_process, maps, sizeof(maps) - 1, 0, 2,
+					     &changed),
+			 0);
+	assert_int_equal(answered(*ret_process, -EACCES), hook);
+	assert_int_equal(uw_module_new(UW_MODULE_JIT, "[jit]", NULL, &code), 0);
+	assert_int_equal(rd.n_asked, 1);
+	scope_want_module(&rd, *ret_process, code);
+	(void)uw_module_unref(code);
+	return loader;
+}
+
+static void tick_until_loaded(const struct loader *loader)
+{
+	for (int i = 0; i < 20000 && !loader_pending(loader); i++) {
+		(void)usleep(1000);
+		assert_int_equal(scope_tick(&rd), 0);
+	}
+	assert_int_equal(loader_pending(loader), 1);
+}
+
+/* Its samples do not wait as long as a process may take to answer. */
+static void test_code_waits(void **state)
+{
+	struct process *p;
+	struct loader *loader = want_code(true, &p);
+
+	(void)state;
+	assert_int_equal(loader_pending(loader), 0);
+	tick_until_loaded(loader);
+	assert_int_equal(counts().unanswered, 0);
+	assert_int_equal(rd.n_asked, 1);
+	(void)loader_free(loader);
+}
+
+static void test_code_of_ended(void **state)
+{
+	struct process *p;
+	struct loader *loader = want_code(true, &p);
+
+	(void)state;
+	p->exited = true;
+	assert_int_equal(scope_tick(&rd), 0);
+	assert_int_equal(loader_pending(loader), 1);
+	assert_int_equal(rd.n_asked, 0);
+	(void)loader_free(loader);
+}
+
+/* It is looked at again, and its code does not wait for that. */
+static void test_code_without_hook(void **state)
+{
+	struct process *p;
+	struct loader *loader = want_code(false, &p);
+
+	(void)state;
+	assert_int_equal(loader_pending(loader), 1);
+	assert_int_equal(rd.n_asked, 1);
+	(void)loader_free(loader);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_asked_once),
-		EACH(test_not_needed),
-		EACH(test_no_hook),
+		EACH(test_asked_once), EACH(test_not_needed),	 EACH(test_no_hook),
+		EACH(test_code_waits), EACH(test_code_of_ended), EACH(test_code_without_hook),
 #undef EACH
 	};
 
