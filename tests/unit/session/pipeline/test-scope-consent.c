@@ -146,7 +146,7 @@ static struct loader *want_code(bool hook, struct process **ret_process)
 	struct loader *loader = NULL;
 	bool changed;
 
-	assert_int_equal(loader_new_inline("", &loader), 0); /* serves nobody here */
+	assert_int_equal(loader_new_inline("", &loader), 0); /* no answer is taken here */
 	rd.c.loader = loader;
 	rd.options.maps_wait_ns = 100 * NSEC_PER_SEC;
 	start_target(hook);
