@@ -582,8 +582,8 @@ static rule_t native_compile_jit(struct native *e, const struct walk *w,
 	}
 }
 
-/* In the code of a Java VM.  Its rules by rbp, the interpreter's aside, are rules of stubs: an interrupted stub may be
- * before or behind its frame, so its code is looked at.  RULE_NONE: code that was added since. */
+/* In the code of a Java VM.  Its rules by rbp, the interpreter's aside, are rules of routines that the VM generates for itself: one
+ * that is interrupted may be before or behind its frame, so its code is looked at.  RULE_NONE: code that was added since. */
 static rule_t native_compile_vm(struct native *e, const struct walk *w,
 				const struct native_place *place, bool leaf)
 {
