@@ -244,6 +244,8 @@ static void add_losses(struct summary *s, const struct fold *f)
 	if (trace_stat_overwritten(p))
 		fact_append(fact, "; the oldest %s made room for newer (RING_BUFFER)",
 			    text_size(trace_stat_overwritten(p), number));
+	if (lost && profile_is_damaged(p))
+		fact_append(fact, "; there may be more, as the file is not whole");
 	fact->warn = lost || as_count(sideband) || throttled > 0 || profile_is_damaged(p);
 }
 
