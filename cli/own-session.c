@@ -118,7 +118,7 @@ static bool log_briefs(const struct own_session *own)
 		if (own->briefs[i])
 			limits[n_limits++] = own->lines[i];
 	if (n_limits && log_level == LOG_LEVEL_NORMAL && known_limits(limits, n_limits)) {
-		log_info("limits as before (perfwind doctor)");
+		log_info("the limits that an earlier command printed still hold (perfwind doctor)");
 		return true;
 	}
 	for (size_t i = 0; i < own->n_lines; i++) {
