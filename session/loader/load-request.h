@@ -20,12 +20,6 @@ enum load_kind {
 	LOAD_LINES, /* inlined calls and lines of `vaddrs` in `module` */
 };
 
-/* Do samples wait for the answer? */
-static inline bool load_is_urgent(enum load_kind kind)
-{
-	return kind != LOAD_SYMBOLS && kind != LOAD_LINES && kind != LOAD_THREADS;
-}
-
 /* The answer to LOAD_PROCESS has the names of up to so many threads. */
 enum { LOAD_THREADS_AT_ONCE = 64 };
 
@@ -52,6 +46,14 @@ struct load_request {
 	bool spans;	/* LOAD_LINES: where the lines hold too, for later recordings */
 	size_t n_known; /* further addresses behind them, which are not looked up: line-cache.h */
 };
+/* Do samples wait for the answer?  Or may the process end before it, with the names of its script in its memory? */
+static inline bool load_is_urgent(const struct load_request *request)
+{
+	if (request->kind == LOAD_LINES)
+		return uw_module_language(request->module);
+	return request->kind != LOAD_SYMBOLS && request->kind != LOAD_THREADS;
+}
+
 enum { LOAD_VADDRS_MAX = 256 };
 /* A copy of @fd for load_request.given; of -1: 0. */
 uint32_t load_given_new(int fd);

@@ -1,6 +1,6 @@
 /* loader.c - see loader.h.
  *
- * Two classes of work: urgent (samples wait for it: mappings, unwind halves) and later (names).
+ * Two classes of work: urgent (samples wait for it: mappings, unwind halves; or names in the memory of a script, which may end) and later.
  * Each turn takes all requests in, then hands out urgent work, and one piece of later work where
  * there is none.  Symbols of files may have a pace (loader_pace()): the CPU time of one decides how long the next one waits.
  *
@@ -123,7 +123,7 @@ static struct work_list *list_of(struct loader *l, const struct load_request *re
 {
 	if (has_pace(l, request))
 		return &l->paced;
-	return load_is_urgent(request->kind) ? &l->urgent : &l->later;
+	return load_is_urgent(request) ? &l->urgent : &l->later;
 }
 
 /* Records the failure in the module, where samples look. */
@@ -234,7 +234,7 @@ static bool hand_out(struct loader *l, struct work_list *list, uint64_t now)
 	} else if (r < 0) {
 		a.error = r == -EALREADY ? 0 : r;
 		finish(l, &a);
-	} else if (!load_is_urgent(work.request.kind)) {
+	} else if (!load_is_urgent(&work.request)) {
 		l->later_in_hand++;
 	}
 	return true;
@@ -281,7 +281,7 @@ static void take_answers(struct loader *l, uint64_t now)
 	int r;
 
 	while ((r = load_pool_answer(&l->pool, now, &work, &a)) != POOL_NONE) {
-		if (!load_is_urgent(work.request.kind))
+		if (!load_is_urgent(&work.request))
 			l->later_in_hand--;
 		if (has_pace(l, &work.request))
 			l->paced_until = now + pace_ns(l, all_cpu_ns(l) - l->paced_from);

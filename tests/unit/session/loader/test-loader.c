@@ -64,6 +64,39 @@ static void test_inline(void **state)
 	uw_modules_free(modules);
 }
 
+/* The names of a script are in the memory of a process that may end: they come before the symbols of a file that wait. */
+static void test_script_first(void **state)
+{
+	struct uw_modules *modules;
+	struct uw_module *file, *script;
+	struct loader *loader;
+	struct load_request request = {
+		.kind = LOAD_LINES, .pid = (uint32_t)getpid(), .n_vaddrs = 1};
+	struct load_answer a;
+
+	(void)state;
+	assert_int_equal(uw_modules_new(&modules), 0);
+	assert_int_equal(loader_new_inline("/dev/null", &loader), 0);
+	file = own_module(modules);
+	assert_int_equal(uw_module_new(UW_MODULE_JIT, UW_JS_PATH, NULL, &script), 0);
+	request.vaddrs = calloc(LOAD_VADDRS_MAX, sizeof(*request.vaddrs));
+	assert_non_null(request.vaddrs);
+	assert_true(
+		loader_ask(loader, &(struct load_request){.kind = LOAD_SYMBOLS, .module = file}));
+	request.module = script;
+	assert_true(loader_ask(loader, &request));
+	assert_true(loader_answer(loader, &a));
+	assert_int_equal(a.request.kind, LOAD_LINES);
+	load_answer_deinit(&a);
+	assert_true(loader_answer(loader, &a));
+	assert_int_equal(a.request.kind, LOAD_SYMBOLS);
+	load_answer_deinit(&a);
+	(void)uw_module_unref(file);
+	(void)uw_module_unref(script);
+	loader_free(loader);
+	uw_modules_free(modules);
+}
+
 /* What was asked and never taken gives its references back. */
 static void test_dropped(void **state)
 {
@@ -285,9 +318,10 @@ static void test_closed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_inline),	     cmocka_unit_test(test_dropped),
-		cmocka_unit_test(test_thread_names), cmocka_unit_test(test_thread),
-		cmocka_unit_test(test_pace),	     cmocka_unit_test(test_closed),
+		cmocka_unit_test(test_inline),	cmocka_unit_test(test_script_first),
+		cmocka_unit_test(test_dropped), cmocka_unit_test(test_thread_names),
+		cmocka_unit_test(test_thread),	cmocka_unit_test(test_pace),
+		cmocka_unit_test(test_closed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
