@@ -233,9 +233,9 @@ static double accounted(const struct session *s, const struct perf_counts *count
 		used = (double)(s->used_at_stop - s->used_at_start);
 	if (used <= 0 || s->options.waits || s->options.armed)
 		return -1;
-	/* The two are read at slightly different times. */
+	/* The two are read at slightly different times; more than 1 % too much is no matter of that. */
 	used = (double)s->account.weight / used;
-	return used > 1 && used < 1.05 ? 1 : used;
+	return used > 1 && used < 1.01 ? 1 : used;
 }
 
 /* One system call an event, and a thousand threads have thousands of events: this may use 1 % of a
