@@ -475,6 +475,10 @@ enum {
 	READS = 8, /* of at most 128 KiB, then the loop serves its other sources */
 };
 
+#define RUN_FOLDER "/run/perfetto/"
+#define RUN_SOCKET RUN_FOLDER "traced-producer.sock"
+#define TMP_SOCKET "/tmp/perfetto-producer"
+
 const char *producer_socket_name(bool privileged)
 {
 	const char *name = getenv("PERFETTO_PRODUCER_SOCK_NAME");
@@ -482,9 +486,7 @@ const char *producer_socket_name(bool privileged)
 	if (name && *name)
 		return name;
 	/* The path of distributions; else the one of a service that was started by hand. */
-	return privileged || access("/run/perfetto/", X_OK) == 0
-		       ? "/run/perfetto/traced-producer.sock"
-		       : "/tmp/perfetto-producer";
+	return privileged || access(RUN_FOLDER, X_OK) == 0 ? RUN_SOCKET : TMP_SOCKET;
 }
 
 uint32_t producer_backoff_ms(uint32_t last_ms)
@@ -634,14 +636,24 @@ static void report_distrust(struct producer *p, const char *name, uint32_t uid)
 	p->distrusted = uid;
 }
 
+/* A service without the folder listens in /tmp, where any user may. */
+static bool is_elsewhere(const struct producer *p, const char *name)
+{
+	return p->options.privileged && !strcmp(name, RUN_SOCKET) && access(RUN_FOLDER, F_OK) < 0;
+}
+
 static void report_absence(struct producer *p, const char *name, int r)
 {
 	/* Once; each try with -v. */
 	log_print(p->reported ? LOG_LEVEL_VERBOSE : LOG_LEVEL_NORMAL,
-		  "no tracing service at %s (%s)%s", name,
+		  "no tracing service at %s (%s)%s%s", name,
 		  r == -EAFNOSUPPORT ? "memory can only be shared over a local socket"
 				     : strerror(-r),
-		  p->reported ? "" : "; waiting for it");
+		  p->reported ? "" : "; waiting for it",
+		  p->reported || !is_elsewhere(p, name)
+			  ? ""
+			  : " (hint: sudo mkdir -m 755 " RUN_FOLDER
+			    ", then start traced again; or --socket " TMP_SOCKET ")");
 	p->reported = true;
 }
 

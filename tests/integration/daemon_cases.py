@@ -579,6 +579,17 @@ def not_there_yet():
 
 
 @case
+def no_folder():
+    """Root's daemon does not look in /tmp, where a service without /run/perfetto listens: it states what to do."""
+    if UNIT_DAEMON or os.geteuid() or os.path.exists("/run/perfetto"):
+        return
+    daemon = Daemon("")
+    wait_until(lambda: "no tracing service" in daemon.log(), "the line")
+    expect("mkdir -m 755 /run/perfetto/" in daemon.log(), daemon.log())
+    expect(daemon.end() == 0, "status")
+
+
+@case
 def disconnects():
     """Closed at any point: it comes again with clean state, and nothing is left over."""
     with Setting() as s:
