@@ -229,11 +229,13 @@ static void print_accounted(const struct session_summary *s, FILE *out)
 	if (s->cpu_accounted < 0 || (s->account.emitted && s->account.emitted < ENOUGH))
 		return;
 	fprintf(out, "  seen     %.1f %% of the CPU time used", 100 * s->cpu_accounted);
-	if (!(s->code & FRAMES_KERNEL) && s->cpu_accounted < 0.95 &&
-	    (s->account.skipped[SKIP_NOT_IN_SCOPE] || s->account.skipped[SKIP_NOT_ALLOWED]))
-		fprintf(out, "; the rest was in the kernel or in processes out of scope");
-	else if (!(s->code & FRAMES_KERNEL) && s->cpu_accounted < 0.95)
-		fprintf(out, "; the rest was in the kernel, which was not sampled");
+	if (!(s->code & FRAMES_KERNEL) && s->cpu_accounted < 0.95)
+		fprintf(out, "; the rest was in the kernel%s%s",
+			s->account.skipped[SKIP_NOT_IN_SCOPE] ||
+					s->account.skipped[SKIP_NOT_ALLOWED]
+				? " or in processes out of scope"
+				: ", which was not sampled",
+			lost_samples(s) || s->account.throttled_ns ? ", or was lost" : "");
 	fprintf(out, "\n");
 }
 

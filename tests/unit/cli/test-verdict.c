@@ -194,6 +194,24 @@ static void test_losses(void **state)
 	free(text);
 }
 
+/* Where the CPU time was that was not seen. */
+static void test_seen(void **state)
+{
+	(void)state;
+	summary.code = FRAMES_USER;
+	summary.cpu_accounted = 0.526;
+	assert_printed("52.6 % of the CPU time used; the rest was in the kernel, which was not "
+		       "sampled, or was lost\n");
+	summary.account.skipped[SKIP_NOT_IN_SCOPE] = 1;
+	assert_printed("in the kernel or in processes out of scope, or was lost\n");
+	summary.counts.lost_samples = 0;
+	assert_printed("in the kernel or in processes out of scope\n");
+	summary.account.skipped[SKIP_NOT_IN_SCOPE] = 0;
+	assert_printed("in the kernel, which was not sampled\n");
+	summary.account.throttled_ns = 1;
+	assert_printed("in the kernel, which was not sampled, or was lost\n");
+}
+
 /* Shares and means of so few would be noise. */
 static void test_few(void **state)
 {
@@ -445,6 +463,7 @@ int main(void)
 		EACH(test_losses),	  EACH(test_few),      EACH(test_none),
 		EACH(test_hints),	  EACH(test_json),     EACH(test_json_is_reported),
 		EACH(test_trace_session), EACH(test_controls), EACH(test_cut_off),
+		EACH(test_seen),
 #undef EACH
 	};
 
