@@ -118,7 +118,7 @@ static int store_double(const struct option_def *def, double *to, const char *va
 	return 0;
 }
 
-/* 0 is a time here: none. */
+/* 0 is a time, by default: none. */
 static int store_time(const struct option_def *def, double *to, const char *value)
 {
 	double unit = *def->unit == 's' ? 1e9 : 1e6;
@@ -126,7 +126,7 @@ static int store_time(const struct option_def *def, double *to, const char *valu
 
 	if (strspn(value, "0.") != strlen(value) && duration_parse(value, def->unit, &ns) < 0)
 		return -EINVAL;
-	if (def->max && (double)ns / unit > (double)def->max)
+	if ((def->max && (double)ns / unit > (double)def->max) || (def->above_0 && !ns))
 		return -ERANGE;
 	*to = (double)ns / unit;
 	return 0;
@@ -172,7 +172,8 @@ static int value_error(const struct parser *p, const struct option_def *def, con
 			       (unsigned long long)def->max, def->unit ? " " : "",
 			       def->unit ? def->unit : "");
 	else if (r == -ERANGE)
-		(void)snprintf(more, sizeof(more), "it is too large");
+		(void)snprintf(more, sizeof(more), "it is %s",
+			       def->above_0 ? "more than 0 s" : "too large");
 	else if (def->type == OPTION_CALL)
 		(void)snprintf(more, sizeof(more), "%s", strerror(-r));
 	else if (def->type == OPTION_TIME)

@@ -19,7 +19,7 @@ enum option_type {
 	OPTION_U32,    /* uint32_t, at most `max` (0: no limit) */
 	OPTION_U64,    /* uint64_t, at most `max` (0: no limit) */
 	OPTION_DOUBLE, /* double, >= 0 and finite, at most `max` (0: no limit) */
-	OPTION_TIME, /* double, in `unit`, >= 0, at most `max` units (0: no limit); "500ms", "10min" too (duration.h) */
+	OPTION_TIME, /* double, in `unit`, >= 0 or `above_0`, at most `max` units (0: no limit); "500ms", "10min" too (duration.h) */
 	OPTION_CHOICE, /* uint32_t or an enum: which of `choices`, from 0 */
 	OPTION_CALL, /* call(to + offset, value); value is NULL when `argument` is, or is left out */
 	/* Of another profiler: nothing is stored. */
@@ -37,6 +37,7 @@ struct option_def {
 	size_t offset;	      /* offsetof(struct x, member) */
 	uint64_t max;
 	const char *unit;	    /* of a TIME: "s" or "ms" */
+	bool above_0;		    /* of a TIME: 0 is refused */
 	const char *const *choices; /* ends with NULL; of a CALL: for completion only */
 	/* 0, or -EINVAL after a log_error() of its own, or another -errno that the parser reports.
 	 */
@@ -67,6 +68,11 @@ struct option_def {
 	{                                                                                   \
 		.name = (name_), .letter = (letter_), .type = OPTION_TIME, .unit = (unit_), \
 		.argument = (argument_), AT(member), .max = (max_), .help = (help_),        \
+	}
+#define DURATION(member, help_)                                                      \
+	{                                                                            \
+		.name = "duration", .letter = 'd', .type = OPTION_TIME, .unit = "s", \
+		.argument = "SECONDS", AT(member), .above_0 = true, .help = (help_), \
 	}
 #define CHOICE(name_, argument_, member, choices_, help_)                                    \
 	{                                                                                    \
