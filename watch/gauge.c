@@ -26,7 +26,9 @@
 #include "watch/gauge.h"
 
 enum { TARGETS = 256, FILE_MAX = 64 << 10, HISTORY = 64 };
-#define LOOK_AGAIN (5 * NSEC_PER_SEC)
+/* New processes are looked at each second (less, as a poll can come early), all others each 5 s: a name can change. */
+#define LOOK_NEW (800 * NSEC_PER_MSEC)
+#define LOOK_ALL (5 * NSEC_PER_SEC)
 #define MINUTE (60 * NSEC_PER_SEC)
 
 /* A process that the rule is about. */
@@ -45,7 +47,9 @@ struct target {
 struct gauge {
 	const struct watch_rule *rule;
 	const char *root;
-	uint64_t last_poll, last_look;
+	uint64_t last_poll, last_look, last_all;
+	uint32_t *old; /* pids of the last look at all, ascending */
+	size_t n_old;
 	bool has_last;
 	uint64_t last; /* of the reading, where it is not a process's */
 	struct target *targets;
@@ -284,28 +288,44 @@ static void add_target(struct gauge *g, uint32_t pid)
 			(struct target){.pid = pid, .born = status.start_ticks};
 }
 
-static void look_for_targets(struct gauge *g, uint64_t now)
+static void look_for_name(struct gauge *g, uint64_t now)
 {
 	_cleanup_(freep) uint32_t *pids = NULL;
-	size_t n = 0;
-	uint64_t pid;
+	bool all = !g->last_all || now - g->last_all >= LOOK_ALL;
+	size_t n = 0, old = 0;
 
-	if (!g->rule->process[0] || (g->last_look && now - g->last_look < LOOK_AGAIN))
-		return;
-	g->last_look = now;
-	if (parse_u64(g->rule->process, 10, UINT32_MAX, &pid) >= 0) {
-		add_target(g, (uint32_t)pid);
-		return;
-	}
 	if (procfs_pids(g->root, &pids, &n) < 0)
 		return;
 	for (size_t i = 0; i < n; i++) {
 		char comm[16];
 
+		while (old < g->n_old && g->old[old] < pids[i])
+			old++;
+		if (!all && old < g->n_old && g->old[old] == pids[i])
+			continue;
 		if (procfs_thread_comm(g->root, pids[i], pids[i], comm) >= 0 &&
 		    !strncmp(comm, g->rule->process, 15))
 			add_target(g, pids[i]);
 	}
+	if (!all)
+		return;
+	g->last_all = now;
+	free(g->old);
+	g->old = take(pids);
+	g->n_old = n;
+}
+
+static void look_for_targets(struct gauge *g, uint64_t now)
+{
+	uint64_t pid;
+
+	if (!g->rule->process[0] || (g->last_look && now - g->last_look < LOOK_NEW))
+		return;
+	g->last_look = now;
+	if (parse_u64(g->rule->process, 10, UINT32_MAX, &pid) >= 0)
+		add_target(g, (uint32_t)pid);
+	else
+		look_for_name(g, now);
 }
 
 static void poll_targets(struct gauge *g, uint64_t now, double *ret_value, uint32_t *ret_pid)
@@ -590,6 +610,7 @@ struct gauge *gauge_free(struct gauge *g)
 		shared_counts_forget(g->marks, g->mark);
 	free(g->cpus);
 	free(g->targets);
+	free(g->old);
 	free(g);
 	return NULL;
 }

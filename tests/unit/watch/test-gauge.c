@@ -68,10 +68,15 @@ static void test_process_cpu(void **state)
 	assert_true(polled(g, 12 * S, 101) == 50); /* the highest of that name */
 	put_process(101, "server", 1000, 999);	   /* the pid is another process's now */
 	assert_true(polled(g, 13 * S, 100) == 0);
-	put_process(103, "server", 1000, 9); /* found a few seconds later */
-	assert_true(polled(g, 16 * S, 100) == 0);
+	put_process(103, "server", 1000, 9); /* found at once */
+	put_process(102, "server", 90000,
+		    7); /* an old one that changes its name: at the next look at all */
+	assert_true(polled(g, 14 * S, 100) == 0);
 	put_process(103, "server", 1000 + hz, 9);
-	assert_true(polled(g, 17 * S, 103) == 100);
+	put_process(102, "server", 90000 + 2 * hz, 7);
+	assert_true(polled(g, 15 * S, 103) == 100);
+	put_process(102, "server", 90000 + 4 * hz, 7);
+	assert_true(polled(g, 16 * S, 102) == 200);
 	(void)gauge_free(g);
 }
 
