@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "profile/profile-text.h"
 #include "watch/episode.h"
+#include "watch/rules.h"
 
 enum { ROWS = 10, INFO_MAX = 64 << 10 };
 
@@ -40,12 +41,13 @@ int episode_folder_find(const char *wanted, char to[PATH_MAX])
 /* ---- the command ---- */
 
 struct episodes_args {
-	const char *folder;
+	const char *folder, *rules;
 	bool json;
 };
 
 #define AT(member) .offset = offsetof(struct episodes_args, member)
 static const struct option_def defs[] = {
+	TEXT("config", 'c', "RULES", rules, "the folder is the `folder` of these rules"),
 	TEXT("directory", 'd', "DIR", folder,
 	     "the folder of the episodes (default: as for `perfwind watch`)"),
 	FLAG("json", 0, json, "list: one JSON array on standard output"),
@@ -120,7 +122,8 @@ static int list_all(const char *folder, bool json)
 		return text_finish(stdout);
 	}
 	if (!n)
-		log_info("no episodes in %s", folder);
+		log_info("no episodes in %s (hint: -d DIR or -c RULES of `perfwind watch`)",
+			 folder);
 	else
 		printf("%-40s  %11s  %10s %-10s %10s  %-15s  %s\n", "episode", "lasting", "average",
 		       "", "size", "process", "hottest function");
@@ -177,6 +180,25 @@ static int delete_all(const char *folder, char *const *names, size_t n)
 	return result;
 }
 
+static int find_folder(const struct episodes_args *args, char to[PATH_MAX])
+{
+	struct watch_rules rules = {0};
+	const char *wanted = args->folder;
+	char error[1024] = "";
+	int r = 0;
+
+	if (!wanted && args->rules) {
+		r = watch_rules_read(args->rules, &rules, error, sizeof(error));
+		wanted = rules.folder[0] ? rules.folder : NULL;
+	}
+	if (r < 0)
+		log_error("episodes: %s", error);
+	else
+		r = episode_folder_find(wanted, to);
+	watch_rules_deinit(&rules);
+	return r < 0 ? trace(r) : 0;
+}
+
 static int episodes_main(int argc, char **argv)
 {
 	struct episodes_args args = {0};
@@ -185,8 +207,7 @@ static int episodes_main(int argc, char **argv)
 
 	if (r != 0)
 		return options_exit_status(r);
-	r = episode_folder_find(args.folder, folder);
-	if (r < 0)
+	if (find_folder(&args, folder) < 0)
 		return 1;
 	if (!n || (n == 1 && !strcmp(argv[0], "list")))
 		r = list_all(folder, args.json);

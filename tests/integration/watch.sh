@@ -87,6 +87,9 @@ name=$(basename "$folder")
 check shown sh -c "'$PERFWIND' episodes -d '$TMP/episodes/new' show $name | grep -q '\"hottest\": \"guilty\"'"
 check deleted "$PERFWIND" episodes -d "$TMP/episodes/new" delete "$name"
 check nothing-left [ -z "$(ls -A "$TMP/episodes/new")" ]
+printf '[watch]\nfolder = %s\n[rule x]\nwhen = load\nabove = 99999\n' "$TMP/episodes/new" >"$TMP/folder.rules"
+"$PERFWIND" episodes -c "$TMP/folder.rules" 2>"$TMP/none.err"
+check none-hint grep -q "no episodes in $TMP/episodes/new (hint: -d DIR or -c RULES" "$TMP/none.err"
 
 # A mark of a program: the recorder counts it, the episode is the program's.
 LD_PRELOAD=$O/libperfwind-marks.so "$PROGRAMS/marks" loop &
