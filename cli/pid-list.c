@@ -39,6 +39,8 @@ int pid_list_add(const char *value, uint32_t *pids, size_t *n, size_t max)
 	log_error("-p: no process matches (the list is empty)");
 	return fail(-EINVAL);
 bad:
-	log_error("-p takes process ids separated by commas or blanks: '%.64s' is not one", value);
+	log_error("-p takes process ids separated by commas or blanks: '%.64s' is not one; "
+		  "hint: pgrep NAME prints ids",
+		  value);
 	return fail(-EINVAL);
 }

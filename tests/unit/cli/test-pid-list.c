@@ -27,10 +27,20 @@ static void test_not_pids(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct capture c;
+		char *printed;
 		uint32_t pids[3];
 		size_t n = 0;
+		int r;
 
-		assert_int_equal(pid_list_add(bad[i], pids, &n, 3), -EINVAL);
+		log_level = LOG_LEVEL_NORMAL;
+		capture_begin(&c, STDERR_FILENO);
+		r = pid_list_add(bad[i], pids, &n, 3);
+		printed = capture_end(&c);
+		log_level = LOG_LEVEL_QUIET;
+		assert_int_equal(r, -EINVAL);
+		assert_non_null(strstr(printed, "hint: pgrep NAME prints ids"));
+		free(printed);
 	}
 }
 
