@@ -239,7 +239,11 @@ int fold_find_function(struct fold *f, const char *wanted, uint8_t **ret_match)
 		nearest_offer(&nearest, fold_symbol_name(f, i));
 	if (m) {
 		(void)snprintf(m->why, sizeof(m->why), "no stack has a function '%.64s'", wanted);
-		nearest_append(&nearest, m->why, sizeof(m->why));
+		if (nearest.n)
+			nearest_append(&nearest, m->why, sizeof(m->why));
+		else
+			(void)strncat(m->why, "; hint: perfwind report FILE lists the functions",
+				      sizeof(m->why) - strlen(m->why) - 1);
 	}
 	return fail(-ENOENT);
 }

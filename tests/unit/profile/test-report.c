@@ -411,6 +411,11 @@ static void no_such_function(void **state)
 			 -ENOENT);
 	assert_string_equal(profile_strerror(&p, -ENOENT),
 			    "no stack has a function 'recusre'; did you mean recurse?");
+	assert_int_equal(report_write(&p, &(struct report_options){.callers = "nothing"}, out),
+			 -ENOENT);
+	assert_string_equal(profile_strerror(&p, -ENOENT),
+			    "no stack has a function 'nothing'; hint: perfwind report FILE lists "
+			    "the functions");
 	(void)fclose(out);
 	profile_deinit(&p);
 }
