@@ -12,6 +12,7 @@
 struct sending {
 	const char *name;
 	bool accepted;
+	bool elsewhere; /* a session waits for other triggers */
 };
 
 static const char *reason(int answer)
@@ -30,6 +31,7 @@ static void send_to(void *arg, uint32_t uid, uint32_t pid)
 	struct sending *sending = arg;
 	int answer = trigger_socket_send(uid, pid, sending->name);
 
+	sending->elsewhere |= answer == TRIGGER_UNKNOWN;
 	if (answer == TRIGGER_UNKNOWN || answer == -ESRCH)
 		return;
 	if (answer == TRIGGER_ACCEPTED) {
@@ -41,15 +43,24 @@ static void send_to(void *arg, uint32_t uid, uint32_t pid)
 	log_info("trigger %s: process %u: %s", sending->name, pid, reason(answer));
 }
 
-/* Did a session accept it? */
-static bool send_to_sessions(const char *name)
+/* Did a session accept it?  A service that took it counts as one. */
+static bool send_to_sessions(const char *name, bool by_service)
 {
 	struct sending sending = {.name = name};
 	int r = trigger_socket_find(send_to, &sending);
 
 	if (r < 0)
 		log_error("trigger: /proc/net/unix: %s", strerror(-r));
-	return sending.accepted;
+	if (sending.accepted || by_service)
+		return true;
+	log_error("trigger %s: %s; hint: perfwind trace --background -c CONFIG, with a "
+		  "trigger_config that has triggers { name: \"%s\" }",
+		  name,
+		  r == 0	      ? "no trace session of yours waits for triggers"
+		  : sending.elsewhere ? "your trace sessions wait for other triggers"
+				      : "no trace session of yours accepted it",
+		  name);
+	return false;
 }
 
 /* Did the service take them?  Without one there is nothing to report. */
@@ -76,11 +87,7 @@ int trigger_send(const char *const *names, size_t n)
 	bool by_service = send_to_service(names, n);
 	int status = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		if (send_to_sessions(names[i]) || by_service)
-			continue;
-		log_error("trigger %s: no trace session of yours accepted it", names[i]);
-		status = 1;
-	}
+	for (size_t i = 0; i < n; i++)
+		status |= !send_to_sessions(names[i], by_service);
 	return status;
 }

@@ -18,9 +18,11 @@ has_trigger() { "$PERFWIND" trace --dump "$1" | grep "trigger_name: \"$trigger\"
 fails() { ! "$@" >"$TMP/failed" 2>&1; }
 
 check no-session fails "$PERFWIND" trigger "$trigger"
+check no-session-reason grep -q 'no trace session of yours waits for triggers; hint: perfwind trace --background' "$TMP/failed"
 for mode in start stop; do
 	pid=$("$PERFWIND" trace --background -c "$TMP/$mode.cfg" -o "$TMP/$mode.pftrace")
 	check $mode-other-name fails "$PERFWIND" trigger "other $trigger"
+	check $mode-other-reason grep -q 'your trace sessions wait for other triggers; hint: ' "$TMP/failed"
 	check $mode-no-file-before [ ! -e "$TMP/$mode.pftrace" ]
 	if [ $mode = start ]; then
 		check $mode-trigger "$PERFWIND" trigger "$trigger"
