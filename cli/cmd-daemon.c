@@ -388,9 +388,9 @@ static int listen_control(struct daemon_run *run, int *ret_fd)
 	if (run->args.control)
 		log_error("%s: %s", path, strerror(-r));
 	else
-		log_info("no recordings on request: %s: %s (--control-socket PATH names another "
+		log_info("no recordings on request: %s: %s (%s--control-socket PATH names another "
 			 "socket)",
-			 path, strerror(-r));
+			 path, strerror(-r), r == -EACCES ? "sudo perfwind daemon; or " : "");
 	return run->args.control ? r : LISTEN_FDS_NONE;
 }
 

@@ -148,7 +148,7 @@ if is_root && command -v setpriv >/dev/null; then
 	setpriv --reuid=65534 --regid=65534 --clear-groups "$TMP/perfwind" daemon -s "$TMP/no-service" 2>"$TMP/plain.err" &
 	plain=$!
 	started $plain
-	check daemon-without-control wait_for grep -qE '^perfwind: no recordings on request: /run/perfwind/control.sock: .*--control-socket' "$TMP/plain.err"
+	check daemon-without-control wait_for grep -qE '^perfwind: no recordings on request: /run/perfwind/control.sock: .*sudo perfwind daemon; or --control-socket' "$TMP/plain.err"
 	check daemon-without-hook wait_for grep -qE '^perfwind: no process can opt in to profiling: .*--hook-socket' "$TMP/plain.err"
 	check daemon-goes-on kill $plain
 else
