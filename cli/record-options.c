@@ -14,6 +14,7 @@
 #include "cli/verdict.h"
 #include "base/error.h"
 #include "daemon/control/control-protocol.h"
+#include "perf/gate.h"
 #include "session/consent/consent.h"
 #include "tracing/recorder.h"
 
@@ -85,9 +86,6 @@ static int set_filter(void *to, const char *value)
 	return 0;
 }
 
-/* Of -F max: at the kernel's limit of 100,000 the timer of a machine without counters leaves a program no time. */
-enum { MOST_HZ = 25000 };
-
 static int set_frequency(void *to, const char *value)
 {
 	static const char path[] = "/proc/sys/kernel/perf_event_max_sample_rate";
@@ -106,7 +104,7 @@ static int set_frequency(void *to, const char *value)
 	}
 	if (parse_u64(value, 10, UINT64_MAX, &args->frequency) == 0) {
 		if (text)
-			args->frequency = min_u64(args->frequency, MOST_HZ);
+			args->frequency = min_u64(args->frequency, GATE_MOST_HZ);
 		return 0;
 	}
 	log_error("record: --frequency %.64s: it is not a whole number, or `max` (see `perfwind "

@@ -41,6 +41,8 @@ struct gate_text {
 	char cause[192]; /* a clause without a stop */
 	char hint[160];	 /* a line to type, or words */
 };
+/* Of -F max: at the kernel's limit of 100,000 the timer of a machine without counters leaves a program no time. */
+enum { GATE_MOST_HZ = 25000 };
 struct gate_text gate_text(enum gate_row row, int64_t value, int64_t limit);
 /* The limit in a few words, for a line that lists several; NULL: the row limits no recording, or refuses it. */
 const char *gate_brief(enum gate_row row);

@@ -485,8 +485,9 @@ static void test_frequency(void **state)
 	skip_without(limit < INT32_MAX, "this kernel has no limit");
 	options.frequency = (uint64_t)limit + 1;
 	assert_false(gate_frequency_allowed(&options, error, sizeof(error)));
-	(void)snprintf(hint, sizeof(hint), "sudo sysctl kernel.perf_event_max_sample_rate=%lu",
-		       (unsigned long)limit + 1);
+	(void)snprintf(hint, sizeof(hint),
+		       "sudo sysctl kernel.perf_event_max_sample_rate=%lu, or -F %lu",
+		       (unsigned long)limit + 1, min_u64((uint64_t)limit, GATE_MOST_HZ));
 	assert_non_null(strstr(error, hint));
 }
 
