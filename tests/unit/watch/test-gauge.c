@@ -69,8 +69,8 @@ static void test_process_cpu(void **state)
 	put_process(101, "server", 1000, 999);	   /* the pid is another process's now */
 	assert_true(polled(g, 13 * S, 100) == 0);
 	put_process(103, "server", 1000, 9); /* found at once */
-	put_process(102, "server", 90000,
-		    7); /* an old one that changes its name: at the next look at all */
+	/* An old one that changes its name: found at the next look at all. */
+	put_process(102, "server", 90000, 7);
 	assert_true(polled(g, 14 * S, 100) == 0);
 	put_process(103, "server", 1000 + hz, 9);
 	put_process(102, "server", 90000 + 2 * hz, 7);
