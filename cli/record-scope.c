@@ -1,4 +1,5 @@
 /* record-scope.c - see record-scope.h.  A process that the kernel shows nothing of is not recorded. */
+#include <dirent.h>
 #include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -31,16 +32,54 @@ static int find_user(const char *user, uint32_t *ret_uid)
 	return 0;
 }
 
-/* Only where the second version is mounted do its folders show which cgroups there are. */
-static int check_cgroup(const char *cgroup)
+/* In version 2, or in one hierarchy of version 1. */
+static bool has_folder(const char *cgroup)
 {
 	char path[4096];
+	struct dirent *entry;
+	bool found = false;
+	DIR *folders;
 
-	(void)snprintf(path, sizeof(path), CGROUPS "/%s", cgroup);
-	if (access(CGROUPS "/cgroup.controllers", F_OK) < 0 || access(path, F_OK) == 0)
+	if (access(CGROUPS "/cgroup.controllers", F_OK) == 0) {
+		(void)snprintf(path, sizeof(path), CGROUPS "/%s", cgroup);
+		return access(path, F_OK) == 0;
+	}
+	folders = opendir(CGROUPS);
+	while (folders && !found && (entry = readdir(folders))) {
+		(void)snprintf(path, sizeof(path), CGROUPS "/%s/%s", entry->d_name, cgroup);
+		found = entry->d_name[0] != '.' && access(path, F_OK) == 0;
+	}
+	if (folders)
+		(void)closedir(folders);
+	return found;
+}
+
+/* In a container the folders of its own cgroup may have other paths. */
+static bool has_process(const char *cgroup)
+{
+	_cleanup_(freep) uint32_t *pids = NULL;
+	bool found = false;
+	size_t n = 0;
+
+	if (procfs_pids("", &pids, &n) < 0)
+		return false;
+	for (size_t i = 0; i < n && !found; i++) {
+		_cleanup_(freep) char *path = NULL;
+
+		found = procfs_cgroup("", pids[i], &path) == 0 && procfs_cgroup_below(path, cgroup);
+	}
+	return found;
+}
+
+static int check_cgroup(const char *cgroup)
+{
+	if (has_folder(cgroup) || has_process(cgroup))
 		return 0;
-	log_error("record: -G %.256s: %.300s does not exist (`systemd-cgls` lists the cgroups)",
-		  cgroup, path);
+	log_error(
+		"record: -G %.256s: no cgroup of this name is in " CGROUPS ", and no process is "
+		"in it (`systemd-cgls` lists the cgroups, `cat /proc/PID/cgroup` shows those of a "
+		"process)",
+		cgroup);
 	return fail(-EINVAL);
 }
 

@@ -38,6 +38,20 @@ static void test_none(void **state)
 	assert_true(record_scope_is_set(&scope));
 }
 
+/* The one of this process is there; in a container its folder may have another path. */
+static void test_cgroup(void **state)
+{
+	struct record_scope scope;
+	char *path;
+
+	(void)state;
+	assert_int_equal(record_scope_init(&scope, NULL, "no such cgroup"), -EINVAL);
+	if (procfs_cgroup("", (uint32_t)getpid(), &path) < 0)
+		return; /* a kernel without cgroups */
+	assert_int_equal(record_scope_init(&scope, NULL, path), 0);
+	free(path);
+}
+
 static void test_below(void **state)
 {
 	(void)state;
@@ -54,6 +68,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_user),
 		cmocka_unit_test(test_none),
+		cmocka_unit_test(test_cgroup),
 		cmocka_unit_test(test_below),
 	};
 
