@@ -170,8 +170,7 @@ int job_exit_status(const struct job *c, bool failed)
 {
 	int status = 0;
 
-	if (c->command && !c->ended_by_us && c->status >= 0 &&
-	    !(c->interrupted && WIFSIGNALED(c->status)))
+	if (c->command && !c->ended_by_us && c->status >= 0)
 		status = spawn_exit_status(c->status);
 	return status ? status : failed;
 }

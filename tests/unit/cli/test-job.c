@@ -81,6 +81,19 @@ static void test_interrupted(void **state)
 	assert_int_equal(job_exit_status(&job, false), 5);
 }
 
+/* ... and so is its end by that signal. */
+static void test_interrupted_too(void **state)
+{
+	static char script[] = "kill -INT $PPID; kill -INT $$; sleep 100";
+
+	(void)state;
+	start(script);
+	until_over();
+	job_await(&job, NULL);
+	assert_true(job.interrupted && !job.ended_by_us);
+	assert_int_equal(job_exit_status(&job, false), 128 + SIGINT);
+}
+
 static void test_terminated(void **state)
 {
 	static char script[] = "kill -TERM $PPID; exec sleep 100";
@@ -222,15 +235,11 @@ int main(void)
 	const struct sigaction usual = {.sa_handler = SIG_DFL};
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_own_status),
-		EACH(test_interrupted),
-		EACH(test_terminated),
-		EACH(test_failed),
-		EACH(test_terminated_after_failure),
-		EACH(test_loop_is_broken),
-		EACH(test_never_let_go),
-		EACH(test_cannot_run),
-		EACH(test_second_signal),
+		EACH(test_own_status),	    EACH(test_interrupted),
+		EACH(test_interrupted_too), EACH(test_terminated),
+		EACH(test_failed),	    EACH(test_terminated_after_failure),
+		EACH(test_loop_is_broken),  EACH(test_never_let_go),
+		EACH(test_cannot_run),	    EACH(test_second_signal),
 #undef EACH
 	};
 
