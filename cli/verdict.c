@@ -7,6 +7,7 @@
 #include "cli/debug-package.h"
 #include "cli/verdict.h"
 #include "base/log.h"
+#include "perf/gate.h"
 #include "session/pipeline/account.h"
 #include "symbols/module.h"
 #include "profile/profile-text.h"
@@ -182,6 +183,8 @@ static void print_losses(const struct session_summary *s, FILE *out)
 			s->counts.lost_exact ? "" : "at least ", text_count(lost_samples(s), n));
 	else
 		fprintf(out, "  lost     none known in the kernel's rings");
+	if (lost_samples(s) && s->counts.small_rings)
+		fprintf(out, " (hint: %s)", gate_text(GATE_RINGS, 0, 0).hint);
 	if (s->counts.lost_sideband)
 		fprintf(out, ", %s process records", text_count(s->counts.lost_sideband, n));
 	if (a->throttled_ns)

@@ -729,7 +729,8 @@ static int count_task(const struct perf_source *source, const struct source_task
 
 int perf_source_counts(struct perf_source *source, struct perf_counts *ret_counts)
 {
-	struct perf_counts sum = {.lost_exact = source->options.features.has[FEATURE_FORMAT_LOST]};
+	struct perf_counts sum = {.lost_exact = source->options.features.has[FEATURE_FORMAT_LOST],
+				  .small_rings = source->small_rings};
 	size_t n = source->options.tasks ? source->n_tasks : source->n_cpus;
 
 	for (size_t i = 0; i < n; i++) {

@@ -112,6 +112,7 @@ struct perf_source {
 	bool settled;			    /* the ladder has been walked: layouts are fixed */
 	bool kernel_refused, enabled, held; /* held: no sampling */
 	uint64_t ring_bytes, sideband_bytes;
+	bool small_rings;		/* by the limit of locked memory */
 	const struct perf_spec *failed; /* the event that the last open stumbled over */
 	bool failed_filter;		/* it opened, but its filter was refused */
 };

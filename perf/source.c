@@ -338,6 +338,7 @@ static int source_rings_map(struct perf_source *source, const struct source_answ
 		return r;
 	}
 	note_size(source, wanted, mlock);
+	source->small_rings = mlock;
 	source->n_rings = 2 * source->n_cpus;
 	source->options.ring_bytes = source->ring_bytes;
 	return 0;

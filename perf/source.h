@@ -172,7 +172,8 @@ perf_source_options(const struct perf_source *source); /* as opened, after the l
 struct perf_counts {
 	uint64_t lost_samples, lost_sideband;
 	bool lost_exact;
-	uint64_t count; /* the leader's, summed, scaled by enabled/running */
+	bool small_rings; /* the limit of locked memory made them smaller (GATE_RINGS) */
+	uint64_t count;	  /* the leader's, summed, scaled by enabled/running */
 	uint64_t enabled_ns, running_ns;
 	/* tasks: CPU time that the targets used since enable, kernel and user, children as far as
 	 * inherited: without `children` none, but all children where FEATURE_INHERIT_THREAD is

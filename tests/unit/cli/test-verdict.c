@@ -139,6 +139,11 @@ static void test_losses(void **state)
 	char *text;
 
 	(void)state;
+	summary.counts.small_rings = true;
+	assert_printed("\n  lost     3 in the kernel's rings (hint: sudo sysctl "
+		       "kernel.perf_event_mlock_kb=65536), 2 process records\n");
+	summary.counts.lost_samples = 0;
+	assert_printed("\n  lost     0 in the kernel's rings, 2 process records\n");
 	summary.counts = (struct perf_counts){0};
 	summary.account.cut = 0;
 	summary.account.throttled_ns = 1250000000;

@@ -102,6 +102,7 @@ static void limit_memlock(rlim_t bytes)
 
 static void unprivileged_rings(void)
 {
+	struct perf_counts counts;
 	struct child child;
 	struct fixture f;
 
@@ -112,6 +113,7 @@ static void unprivileged_rings(void)
 	CHECK(f.source && perf_source_n_rings(f.source) == 2 * f.options.n_cpus);
 	CHECK(sampling_ring(&f) < 16 << 20 && sampling_ring(&f) >= 128 << 10);
 	CHECK(fixture_noted(&f, "limit of locked memory"));
+	CHECK(perf_source_counts(f.source, &counts) == 0 && counts.small_rings);
 	CHECK(fixture_noted(&f, "ms of samples"));
 	CHECK(fixture_noted(&f, "user code only"));
 	CHECK(f.n_notes == 2); /* each printed once */
