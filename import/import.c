@@ -444,12 +444,20 @@ static void note_unverified(struct import *im)
 			    im->replaced.n_used);
 }
 
-/* Callchains of the kernel follow frame pointers. */
-static void note_short_chains(struct import *im)
+/* Callchains of the kernel follow frame pointers.  Where a function uses that register for data, the next frame may be in no
+ * module. */
+static void note_stacks(struct import *im)
 {
 	const struct account *a = &im->account;
+	uint64_t lost = a->failed[UW_NO_UNWIND_INFO];
 
-	if (im->kind == IMPORT_CHAINS && 2 * a->failed[UW_NO_UNWIND_INFO] > max_u64(a->emitted, 20))
+	if (lost)
+		lost += a->failed[UW_NO_MODULE];
+	if (im->kind == IMPORT_ADDRESSES && a->emitted &&
+	    !(im->event->attr.sample_type & PERF_SAMPLE_STACK_USER))
+		import_note(im, "the recording has no stacks, only the address of each sample; "
+				"hint: perf record --call-graph dwarf");
+	if (im->kind == IMPORT_CHAINS && 2 * lost > max_u64(a->emitted, 20))
 		import_note(im,
 			    "most callchains end after a few frames: the programs have no frame "
 			    "pointers; hint: perf record --call-graph dwarf");
@@ -535,7 +543,7 @@ static int finish(struct import *im)
 		r = writer_symbols_flush(im->writer);
 	note_damage(im);
 	note_unverified(im);
-	note_short_chains(im);
+	note_stacks(im);
 	note_jit_times(im);
 	note_unopened(im);
 	log_verbose("modules held %zu KiB at most", im->result->most_cached >> 10);

@@ -303,6 +303,7 @@ if command -v perf >/dev/null && perf record -e cpu-clock -g -o perf.data -- "$P
 	prints import-short 0 'most callchains end after a few frames: .* hint: perf record --call-graph dwarf$' report short.data
 	# Lines and instructions of one recording, by perf and by perfwind.  perf leaves out what is below 0.5 %.
 	perf record -q -e cpu-clock -o lines.data -- "$PROGRAMS/hot-lines" 1 >/dev/null 2>&1
+	prints import-no-stacks 0 'the recording has no stacks, .* hint: perf record --call-graph dwarf$' report lines.data
 	perf annotate --stdio -l -i lines.data work >lines.perf 2>/dev/null
 	"$PERFWIND" annotate --json work lines.data >lines.json
 	check annotate-agrees "$PYTHON" "$INTEGRATION/annotate_agrees.py" lines.perf lines.json

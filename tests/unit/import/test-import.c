@@ -38,6 +38,57 @@ static void test_names(void **state)
 	done_deinit(&done);
 }
 
+/* Its callchain ends in import_leaf(), which has no frame of its own there, or goes on to where no module is. */
+static void put_short_chain(struct buffer *b, uint64_t time, bool goes_on)
+{
+	const uint64_t leaf = (uint64_t)(uintptr_t)import_leaf + 1;
+	const uint64_t words[] = {ID_A, leaf,  7ull << 32 | 7,	time,
+				  0,	10101, goes_on ? 3 : 2, (uint64_t)-512,
+				  leaf, 16};
+
+	put_record(b, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER, words,
+		   sizeof(words) - (goes_on ? 0 : 8));
+}
+
+static void test_short_chains(void **state)
+{
+	const struct import_options options = {.no_inline = true};
+	struct buffer b = {0};
+	struct done done;
+
+	(void)state;
+	put_chain_head(&b, "x86_64");
+	put_own_mapping(&b, 7, 0);
+	for (uint64_t i = 1; i <= 40; i++)
+		put_short_chain(&b, i * 1000000000, i % 4);
+	run(&b, &options, &done);
+	assert_int_equal(done.r, 0);
+	assert_int_equal(done.result.summary.account.failed[UW_NO_MODULE], 30);
+	assert_int_equal(done.result.summary.account.failed[UW_NO_UNWIND_INFO], 10);
+	assert_true(has_text(&done, "most callchains end after a few frames: the programs have no "
+				    "frame pointers; hint: perf record --call-graph dwarf"));
+	done_deinit(&done);
+}
+
+static void test_no_stacks(void **state)
+{
+	const struct import_options options = {.no_inline = true};
+	const struct perf_event_attr attr = fixture_attr(PERF_COUNT_SW_CPU_CLOCK);
+	struct buffer b = {0};
+	struct done done;
+
+	(void)state;
+	put_event(&b, &attr, ID_A, NULL);
+	put_own_mapping(&b, 7, 0);
+	for (uint64_t i = 1; i <= 40; i++)
+		put_sample(&b, ID_A, i * 1000000000);
+	run(&b, &options, &done);
+	assert_int_equal(done.r, 0);
+	assert_true(has_text(&done, "the recording has no stacks, only the address of each sample; "
+				    "hint: perf record --call-graph dwarf"));
+	done_deinit(&done);
+}
+
 /* The same bytes each time; nothing of today is in them. */
 static void test_deterministic(void **state)
 {
@@ -180,6 +231,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),	     cmocka_unit_test(test_deterministic),
+		cmocka_unit_test(test_short_chains), cmocka_unit_test(test_no_stacks),
 		cmocka_unit_test(test_other_event),  cmocka_unit_test(test_replaced_file),
 		cmocka_unit_test(test_refused),	     cmocka_unit_test(test_kernel_only),
 		cmocka_unit_test(test_late_mapping), cmocka_unit_test(test_damage),
