@@ -172,8 +172,8 @@ static int value_error(const struct parser *p, const struct option_def *def, con
 			       (unsigned long long)def->max, def->unit ? " " : "",
 			       def->unit ? def->unit : "");
 	else if (r == -ERANGE)
-		(void)snprintf(more, sizeof(more), "it is %s",
-			       def->above_0 ? "more than 0 s" : "too large");
+		(void)snprintf(more, sizeof(more), "it %s",
+			       def->above_0 ? "must be more than 0 s" : "is too large");
 	else if (def->type == OPTION_CALL)
 		(void)snprintf(more, sizeof(more), "%s", strerror(-r));
 	else if (def->type == OPTION_TIME)

@@ -29,8 +29,8 @@ refuse two-targets 2 'exclude each other' record -a -p 1
 refuse top-no-target 2 'top needs a target' top
 refuse top-two-targets 2 'exclude each other' top -a -p 1
 refuse top-no-interval 2 '0.01 seconds' top -i 0 -a
-refuse no-duration 2 'record: --duration 0: it is more than 0 s' record -d 0 -- true
-refuse stat-no-duration 2 'stat: --duration 0: it is more than 0 s' stat -d 0 -- true
+refuse no-duration 2 'record: --duration 0: it must be more than 0 s' record -d 0 -- true
+refuse stat-no-duration 2 'stat: --duration 0: it must be more than 0 s' stat -d 0 -- true
 refuse top-dead-pid 1 'no process' top -p 4194303
 refuse unknown-option 2 'frequency' record --frequenzy 10 -- true
 refuse unknown-command 2 'record' recrod

@@ -257,7 +257,7 @@ static void test_together(void **state)
 	bad(GIVEN("-a", "--daemon", "--perf-data", "x"), "without a daemon only");
 	bad(GIVEN("-a", "-F", "0"), "-F takes");
 	bad(GIVEN("-a", "-c", "0"), "-c takes");
-	bad(GIVEN("-a", "-d", "0.0"), "record: --duration 0.0: it is more than 0 s (see ");
+	bad(GIVEN("-a", "-d", "0.0"), "record: --duration 0.0: it must be more than 0 s (see ");
 	bad(GIVEN("-a", "-F", "1", "-c", "1"), "exclude");
 	bad(GIVEN("-a", "--user-only", "--kernel-only"), "exclude");
 	bad(GIVEN("-a", "--stack-bytes", "1004"), "multiple of 8");
