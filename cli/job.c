@@ -161,7 +161,8 @@ void job_await(struct job *c, const char *failed)
 		if (loop_run_once(c->loop, -1) < 0)
 			await_without_loop(c);
 	}
-	if (WIFSIGNALED(c->status) && !c->ended_by_us && !c->interrupted)
+	if (WIFSIGNALED(c->status) && !c->ended_by_us &&
+	    !(c->interrupted && WTERMSIG(c->status) == SIGINT))
 		log_info("%s: %s%s", c->command[0], strsignal(WTERMSIG(c->status)),
 			 WCOREDUMP(c->status) ? " (core dumped)" : "");
 }

@@ -41,12 +41,12 @@ static bool has_folder(const char *cgroup)
 	DIR *folders;
 
 	if (access(CGROUPS "/cgroup.controllers", F_OK) == 0) {
-		(void)snprintf(path, sizeof(path), CGROUPS "/%s", cgroup);
+		(void)snprintf(path, sizeof(path), CGROUPS "/%s/.", cgroup);
 		return access(path, F_OK) == 0;
 	}
 	folders = opendir(CGROUPS);
 	while (folders && !found && (entry = readdir(folders))) {
-		(void)snprintf(path, sizeof(path), CGROUPS "/%s/%s", entry->d_name, cgroup);
+		(void)snprintf(path, sizeof(path), CGROUPS "/%s/%s/.", entry->d_name, cgroup);
 		found = entry->d_name[0] != '.' && access(path, F_OK) == 0;
 	}
 	if (folders)

@@ -53,13 +53,15 @@ static bool send_to_sessions(const char *name, bool by_service)
 		log_error("trigger: /proc/net/unix: %s", strerror(-r));
 	if (sending.accepted || by_service)
 		return true;
-	log_error("trigger %s: %s; hint: perfwind trace --background -c CONFIG, with a "
-		  "trigger_config that has triggers { name: \"%s\" }",
-		  name,
-		  r == 0	      ? "no trace session of yours waits for triggers"
-		  : sending.elsewhere ? "your trace sessions wait for other triggers"
-				      : "no trace session of yours accepted it",
-		  name);
+	if (r > 0 && !sending.elsewhere) /* why not is printed */
+		log_error("trigger %s: no trace session of yours accepted it", name);
+	else
+		log_error("trigger %s: %s; hint: perfwind trace --background -c CONFIG, with a "
+			  "trigger_config that has triggers { name: \"%s\" }",
+			  name,
+			  sending.elsewhere ? "your trace sessions wait for other triggers"
+					    : "no trace session of yours waits for triggers",
+			  name);
 	return false;
 }
 

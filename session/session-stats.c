@@ -222,20 +222,21 @@ uint64_t session_used_ns(const struct session *s)
 static double accounted(const struct session *s, const struct perf_counts *counts)
 {
 	enum perf_weight weight = s->options.specs[0].weight;
-	double used = 0;
+	double used = 0, rounded = 1.01; /* the two are read at slightly different times */
 
 	if (weight == PERF_WEIGHT_CYCLES && session_code(s) & FRAMES_KERNEL && !s->stood_in)
 		used = (double)counts->count - (double)s->account.idle_weight;
 	else if (weight == PERF_WEIGHT_TIME && !s->options.machine && !s->stood_in)
 		used = (double)counts->task_clock_ns;
 	else if (weight == PERF_WEIGHT_TIME && s->used_at_start &&
-		 s->used_at_stop >= s->used_at_start + TICKS_ENOUGH * tick_ns())
+		 s->used_at_stop >= s->used_at_start + TICKS_ENOUGH * tick_ns()) {
 		used = (double)(s->used_at_stop - s->used_at_start);
+		rounded = 1.05; /* ticks are coarse */
+	}
 	if (used <= 0 || s->options.waits || s->options.armed)
 		return -1;
-	/* The two are read at slightly different times; more than 1 % too much is no matter of that. */
 	used = (double)s->account.weight / used;
-	return used > 1 && used < 1.01 ? 1 : used;
+	return used > 1 && used < rounded ? 1 : used;
 }
 
 /* One system call an event, and a thousand threads have thousands of events: this may use 1 % of a

@@ -653,7 +653,7 @@ static void report_absence(struct producer *p, const char *name, int r)
 		  p->reported || !is_elsewhere(p, name)
 			  ? ""
 			  : " (hint: sudo mkdir -m 755 " RUN_FOLDER
-			    ", then start traced again; or --socket " TMP_SOCKET ")");
+			    ", then start traced again as root; or --socket " TMP_SOCKET ")");
 	p->reported = true;
 }
 

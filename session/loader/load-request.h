@@ -46,12 +46,17 @@ struct load_request {
 	bool spans;	/* LOAD_LINES: where the lines hold too, for later recordings */
 	size_t n_known; /* further addresses behind them, which are not looked up: line-cache.h */
 };
-/* Do samples wait for the answer?  Or may the process end before it, with the names of its script in its memory? */
+/* Do samples wait for the answer? */
 static inline bool load_is_urgent(const struct load_request *request)
 {
-	if (request->kind == LOAD_LINES)
-		return uw_module_language(request->module);
-	return request->kind != LOAD_SYMBOLS && request->kind != LOAD_THREADS;
+	return request->kind != LOAD_SYMBOLS && request->kind != LOAD_LINES &&
+	       request->kind != LOAD_THREADS;
+}
+
+/* Names in the memory of a process that runs a script, and that may end before they are read. */
+static inline bool load_is_script(const struct load_request *request)
+{
+	return request->kind == LOAD_LINES && uw_module_language(request->module);
 }
 
 enum { LOAD_VADDRS_MAX = 256 };

@@ -543,7 +543,7 @@ static int parse(struct load_worker *w, enum load_parse_kind kind, struct uw_sou
 {
 	struct load_parse work = {
 		.kind = kind,
-		.urgent = load_is_urgent(&a->request),
+		.urgent = load_is_urgent(&a->request) || load_is_script(&a->request),
 		.vaddrs = a->request.vaddrs,
 		.n_vaddrs = a->request.n_vaddrs,
 		.spans = a->request.spans,

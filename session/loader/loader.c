@@ -1,13 +1,14 @@
 /* loader.c - see loader.h.
  *
- * Two classes of work: urgent (samples wait for it: mappings, unwind halves; or names in the memory of a script, which may end) and later.
- * Each turn takes all requests in, then hands out urgent work, and one piece of later work where
- * there is none.  Symbols of files may have a pace (loader_pace()): the CPU time of one decides how long the next one waits.
+ * Three classes of work: urgent (samples wait for it: mappings, unwind halves), names of scripts (in the memory of a process that
+ * may end), and later (names).  Each turn takes all requests in, then hands out urgent work, and where there is none one piece
+ * of each of the others, in turn: a script has as many functions as it likes.  Symbols of files may have a pace
+ * (loader_pace()): the CPU time of one decides how long the next one waits.
  *
- *   asked ──► urgent, later ──► pool (helper processes) ──► answered
- *                  ▲               │ wait: for the helper that has the file, or for the process
- *                  └── waiting ◄───┤
- *                  └── held ◄──────┘ the device that it needs is slept over: 50 ms
+ *   asked ──► urgent, scripts, later ──► pool (helper processes) ──► answered
+ *                  ▲                        │ wait: for the helper that has the file, or for the process
+ *                  └── waiting ◄────────────┤
+ *                  └── held ◄───────────────┘ the device that it needs is slept over: 50 ms
  *
  * The inline loader has load_worker_serve() in the pool's place. */
 #include <errno.h>
@@ -49,11 +50,12 @@ struct loader {
 	bool started;
 	_Atomic bool stop;
 	_Atomic uint64_t n_pending;
-	struct work_list urgent, later, paced, waiting, held;
+	struct work_list urgent, scripts, later, paced, waiting, held;
 	uint64_t held_until, paced_until;
 	uint64_t paced_from; /* all_cpu_ns() when the last of these was handed out */
 	_Atomic uint32_t pace_ppm;
-	size_t later_in_hand;
+	size_t scripts_in_hand, later_in_hand;
+	bool script_last;	   /* of these two */
 	struct load_worker worker; /* inline */
 	struct load_pool pool;	   /* else */
 	struct line_cache *lines;  /* of earlier recordings; NULL: none */
@@ -123,7 +125,9 @@ static struct work_list *list_of(struct loader *l, const struct load_request *re
 {
 	if (has_pace(l, request))
 		return &l->paced;
-	return load_is_urgent(request) ? &l->urgent : &l->later;
+	return load_is_urgent(request)	 ? &l->urgent
+	       : load_is_script(request) ? &l->scripts
+					 : &l->later;
 }
 
 /* Records the failure in the module, where samples look. */
@@ -191,7 +195,9 @@ static bool is_done(const struct load_request *request)
 /* One piece of work in place; false: there is none. */
 static bool serve_next(struct loader *l)
 {
-	struct work_list *list = l->urgent.first < l->urgent.n ? &l->urgent : &l->later;
+	struct work_list *list = l->urgent.first < l->urgent.n	   ? &l->urgent
+				 : l->scripts.first < l->scripts.n ? &l->scripts
+								   : &l->later;
 	struct load_answer a = {0};
 
 	if (list->first == list->n)
@@ -234,8 +240,12 @@ static bool hand_out(struct loader *l, struct work_list *list, uint64_t now)
 	} else if (r < 0) {
 		a.error = r == -EALREADY ? 0 : r;
 		finish(l, &a);
+	} else if (load_is_script(&work.request)) {
+		l->scripts_in_hand++;
+		l->script_last = true;
 	} else if (!load_is_urgent(&work.request)) {
 		l->later_in_hand++;
+		l->script_last = false;
 	}
 	return true;
 }
@@ -260,18 +270,40 @@ static uint64_t pace_ns(struct loader *l, uint64_t cpu_ns)
 	return !ppm ? 0 : cpu_ns / ppm > most / 1000000 ? most : cpu_ns * 1000000 / ppm;
 }
 
-static void hand_out_all(struct loader *l, uint64_t now)
+static bool hand_out_script(struct loader *l, uint64_t now)
 {
 	bool free = true;
 
-	while (free && l->urgent.first < l->urgent.n)
-		free = hand_out(l, &l->urgent, now);
+	while (free && l->scripts.first < l->scripts.n && !l->scripts_in_hand)
+		free = hand_out(l, &l->scripts, now);
+	return free;
+}
+
+static bool hand_out_later(struct loader *l, uint64_t now)
+{
+	bool free = true;
+
 	while (free && l->later.first < l->later.n && !l->later_in_hand)
 		free = hand_out(l, &l->later, now);
 	while (free && l->paced.first < l->paced.n && !l->later_in_hand && !is_too_soon(l, now)) {
 		l->paced_from = all_cpu_ns(l);
 		free = hand_out(l, &l->paced, now);
 	}
+	return free;
+}
+
+static void hand_out_all(struct loader *l, uint64_t now)
+{
+	bool free = true, script_first = !l->script_last;
+
+	while (free && l->urgent.first < l->urgent.n)
+		free = hand_out(l, &l->urgent, now);
+	if (free && script_first)
+		free = hand_out_script(l, now);
+	if (free)
+		free = hand_out_later(l, now);
+	if (free && !script_first)
+		(void)hand_out_script(l, now);
 }
 
 static void take_answers(struct loader *l, uint64_t now)
@@ -281,7 +313,9 @@ static void take_answers(struct loader *l, uint64_t now)
 	int r;
 
 	while ((r = load_pool_answer(&l->pool, now, &work, &a)) != POOL_NONE) {
-		if (!load_is_urgent(&work.request))
+		if (load_is_script(&work.request))
+			l->scripts_in_hand--;
+		else if (!load_is_urgent(&work.request))
 			l->later_in_hand--;
 		if (has_pace(l, &work.request))
 			l->paced_until = now + pace_ns(l, all_cpu_ns(l) - l->paced_from);
@@ -455,6 +489,7 @@ static void drop_all(struct loader *l)
 	}
 	load_pool_deinit(&l->pool, drop_in_hand);
 	drop_list(&l->urgent);
+	drop_list(&l->scripts);
 	drop_list(&l->later);
 	drop_list(&l->paced);
 	drop_list(&l->waiting);

@@ -179,6 +179,56 @@ static void map_modules(struct uw_modules *modules, struct uw_module **ret, size
 	(void)fclose(maps);
 }
 
+/* ... but a script with ever more names does not keep the symbols from their turn. */
+static void test_script_turns(void **state)
+{
+	enum { LINES = 200 };
+	struct load_request request = {
+		.kind = LOAD_LINES, .pid = (uint32_t)getpid(), .n_vaddrs = 1};
+	struct uw_modules *modules;
+	struct uw_module *file, *script;
+	struct loader *loader;
+	struct waker waker;
+	size_t n = 0, symbols = 0;
+
+	(void)state;
+	assert_int_equal(waker_init(&waker), 0);
+	assert_int_equal(uw_modules_new(&modules), 0);
+	file = own_module(modules);
+	assert_int_equal(uw_module_new(UW_MODULE_JIT, UW_JS_PATH, NULL, &script), 0);
+	assert_int_equal(
+		loader_new(&(struct loader_options){.root = "", .answers = &waker, .cache = -1},
+			   &loader),
+		0);
+	for (int i = 0; i < LINES; i++) {
+		request.module = uw_module_ref(script);
+		request.vaddrs = calloc(LOAD_VADDRS_MAX, sizeof(*request.vaddrs));
+		assert_non_null(request.vaddrs);
+		assert_true(loader_ask(loader, &request));
+	}
+	request = (struct load_request){.kind = LOAD_SYMBOLS, .module = uw_module_ref(file)};
+	assert_true(loader_ask(loader, &request));
+	while (n <= LINES) {
+		struct load_answer a;
+
+		if (!loader_answer(loader, &a)) {
+			(void)poll(NULL, 0, 1);
+			continue;
+		}
+		n++;
+		if (a.request.kind == LOAD_SYMBOLS)
+			symbols = n;
+		(void)uw_module_unref(a.request.module);
+		load_answer_deinit(&a);
+	}
+	assert_in_range(symbols, 1, LINES);
+	loader_free(loader);
+	(void)uw_module_unref(file);
+	(void)uw_module_unref(script);
+	uw_modules_free(modules);
+	waker_deinit(&waker);
+}
+
 /* With a pace the symbols of a second file wait, and other work does not.  Without one again they come. */
 static void test_pace(void **state)
 {
@@ -318,10 +368,10 @@ static void test_closed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_inline),	cmocka_unit_test(test_script_first),
-		cmocka_unit_test(test_dropped), cmocka_unit_test(test_thread_names),
-		cmocka_unit_test(test_thread),	cmocka_unit_test(test_pace),
-		cmocka_unit_test(test_closed),
+		cmocka_unit_test(test_inline),	     cmocka_unit_test(test_script_first),
+		cmocka_unit_test(test_script_turns), cmocka_unit_test(test_dropped),
+		cmocka_unit_test(test_thread_names), cmocka_unit_test(test_thread),
+		cmocka_unit_test(test_pace),	     cmocka_unit_test(test_closed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
