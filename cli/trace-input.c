@@ -156,9 +156,12 @@ static void prepare_import(void)
 	(void)mallopt(M_MMAP_THRESHOLD, LARGE);
 	(void)mallopt(M_TRIM_THRESHOLD, 256 << 20);
 	(void)mallopt(M_TOP_PAD, 1 << 20);
-	room = malloc(HEAP_ROOM);
-	free(room);
-	heap_start = malloc(-(uintptr_t)room & (UNSHARED_HUGE - 1));
+	room = heap_start ? NULL : malloc(HEAP_ROOM);
+	if (room) { /* up to the length of the next block, which is in front of it */
+		size_t before = UNSHARED_HUGE - ((uintptr_t)room & (UNSHARED_HUGE - 1));
+
+		heap_start = realloc(room, before - sizeof(before));
+	}
 	room = malloc(HEAP_ROOM);
 	if (room) {
 		uint8_t *page = room - ((uintptr_t)room & (UNSHARED_HUGE - 1));
