@@ -53,7 +53,7 @@ static bool send_to_sessions(const char *name, bool by_service)
 		log_error("trigger: /proc/net/unix: %s", strerror(-r));
 	if (sending.accepted || by_service)
 		return true;
-	if (r > 0 && !sending.elsewhere) /* why not is printed */
+	if (r && !sending.elsewhere) /* why not is printed */
 		log_error("trigger %s: no trace session of yours accepted it", name);
 	else
 		log_error("trigger %s: %s; hint: perfwind trace --background -c CONFIG, with a "

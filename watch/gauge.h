@@ -1,7 +1,7 @@
 /* gauge.h - the value of a rule, measured at each poll.  Thread: main.
  *
  * Reads /proc, /sys/fs/cgroup and counters of perf events; nothing is sampled.  A process is named by its pid or its
- * name; a process that starts later is found within a second, one that changes its name within 5 s.  Marks are counted by the flight
+ * name; a process that starts later is found at the next poll, one that changes its name within 5 s.  Marks are counted by the flight
  * recorder, in memory that it shares with this process. */
 #pragma once
 
