@@ -136,7 +136,7 @@ $(O)/perf/bpf.o: $(O)/perf/at-sample.bpf.o
 
 # Pages are built into their writers (.incbin).
 $(O)/profile/html.o: $(wildcard profile/flame*)
-$(O)/profile/diff.o: profile/diff-page.html
+$(O)/profile/diff-page.o: profile/diff-page.html
 
 $(O)/protos/%.pb-c.c $(O)/protos/%.pb-c.h &: protos/%.proto
 	@mkdir -p $(O)/protos$(if $(PKGS),)
@@ -189,7 +189,7 @@ PROGRAM_CFLAGS := -O2 -g -fomit-frame-pointer -D_GNU_SOURCE -Wall -Wextra -Werro
 # steps*: built many ways by tests/integration/steps.sh.
 PROGRAM_NAMES := $(filter-out plugin steps steps-cxx steps-jit,$(basename $(notdir $(wildcard tests/programs/*.c tests/programs/*.cc))))
 PROGRAMS := $(PROGRAM_NAMES:%=$(O)/tests/programs/%) $(O)/tests/programs/recursion-fp $(O)/tests/programs/recursion-static \
-	$(O)/tests/programs/restless-static
+	$(O)/tests/programs/restless-static $(O)/tests/programs/wrong-cfi-fp
 # With another libc, where there is one to try.
 HOOK_PROGRAMS := hook-target hook-filter hook-during hook-stack
 PROGRAMS += $(if $(shell command -v musl-gcc),$(HOOK_PROGRAMS:%=$(O)/tests/programs/%-musl) $(O)/tests/programs/restless-musl)
@@ -353,6 +353,22 @@ unit-programs: $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS) $(UNIT_NEEDS)
 check-units-only: unit-programs
 	$(Q)$(RUN) -j $(AT_ONCE) $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS)
 
+# ThreadSanitizer, in a build folder of its own: recordings, a daemon, import, and the unit tests of what has threads.  Its memory
+# lies at fixed addresses (setarch -R).  Not a part of `check`.
+THREADED = setarch -R $(MAKE) --no-print-directory SAN=thread O=build-thread CFLAGS="-O1 -g"
+STARTS_THREADS := pthread_create|sink_threaded_new|/(unwind|loader|session|trace-session|import|producer|control)(-fixture|-pool)?\.h
+# Of these a report alone is a failure: they expect frames of their own code as the compiler makes it without instrumentation, or as many
+# threads and page faults as they make themselves.  One answers in the unwinder's place, next to it: not run.
+THREAD_REPORTS := $(patsubst %,$(O)/tests/unit/%,import/test-import import/test-import-group import/test-import-sample \
+	import/test-import-waiting perf/test-source perf/test-source-count session/test-session-own daemon/control/test-control-limits)
+THREAD_UNIT = $(filter-out %/test-session-kallsyms $(THREAD_REPORTS),$(patsubst %.c,$(O)/%,$(shell grep -lE '$(STARTS_THREADS)' $(UNIT))))
+.PHONY: check-thread check-thread-only
+check-thread:
+	$(Q)$(THREADED) check-thread-only
+check-thread-only: all $(THREAD_UNIT) $(THREAD_REPORTS) $(UNIT_NEEDS) $(addprefix $(O)/tests/programs/,recursion crowd marks)
+	@echo "not run: $(words $(filter-out $(THREAD_UNIT) $(THREAD_REPORTS) %/test-session-kallsyms,$(UNIT_PROGRAMS))) unit programs, which start no thread, and test-session-kallsyms; other scripts"
+	$(Q)THREAD_REPORTS="$(THREAD_REPORTS)" $(RUN) $(THREAD_UNIT) tests/thread.sh
+
 # ---- for people
 .PHONY: demo bench help install uninstall docs
 demo:
@@ -438,6 +454,7 @@ help:
 	@echo "make bench        figures, as ratios measured in one run (PARTS=\"cost slowdown\" JSON=FILE BENCH_QUICK=1)"
 	@echo "make bench-unwind FILES=\"a.data b.data\"   unwinding alone, by engine, over perf record --call-graph dwarf"
 	@echo "make check-static check-unit check-fuzz check-integration check-sanitized   parts of the tests"
+	@echo "make check-thread         recordings, daemon, import and the unit tests of what has threads with ThreadSanitizer (perf events, minutes)"
 	@echo "make check-bounds FILES=\"a.data b.data\"   are recordings of 10,000 samples unwound as completely as promised?"
 	@echo "make check-bare           make demo and make check on a fresh Debian, in a chroot (root, network, half an hour; BARE_ROOT=DIR keeps it)"
 	@echo "make check-selinux-boot   perfwind in a machine with an enforcing SELinux, booted by qemu (root, minutes, packages)"

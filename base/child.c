@@ -292,7 +292,9 @@ static void __attribute__((noreturn)) child_run(const struct child *c, pid_t par
 	(void)prctl(PR_SET_NAME, c->name);
 	if (caps_keep_as_helper(c->rights) < 0)
 		_exit(1);
-	/* The priority of the pipeline is not for helper processes. */
+	/* Samples wait for what it reads.  A session of its own has its own share of the CPUs (sched(7), autogroup), however many
+	 * programs run in the terminal's.  A real-time priority is for the pipeline alone. */
+	(void)setsid();
 	(void)sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
 	if (give_up(c) < 0)
 		_exit(1);

@@ -417,8 +417,8 @@ static int open_jitdump(struct annotator *x, const char *map)
 	if (x->file.source.fd < 0) {
 		x->a->note =
 			path ? "the jitdump cannot be read"
-			     : "the code was made while the program ran (JIT), and a perf map has "
-			       "its names only; a jitdump has it (--jitdump FILE)";
+			     : "the code was made while the program ran (JIT): a jitdump has it, "
+			       "where the runtime writes one (--jitdump FILE)";
 		return 0;
 	}
 	x->jit = true;
@@ -439,7 +439,9 @@ static bool is_of_interpreter(const char *path)
 static void note_interpreter(struct annotation *a)
 {
 	a->interpreted = true;
-	a->note = "an interpreter runs the function (report --callees shows its C functions)";
+	a->note = "the line below is that of the function's definition: the trace has no line of "
+		  "its running code, which an interpreter runs or a compiler made while the "
+		  "program ran (report --callees shows its C functions)";
 }
 
 static int open_module(struct annotator *x)
@@ -464,10 +466,11 @@ static int open_module(struct annotator *x)
 	else if (!module_file_is_one(p, m))
 		return open_jitdump(x, string_table_text(&p->strings, m->path));
 	else if (module_file_open(&x->file, x->options->places, p, m) < 0)
-		x->a->note =
-			m->build_id_len
-				? "no file with the module's build id was found here (--symfs)"
-				: "the module has no build id: its file is taken from --symfs only";
+		x->a->note = m->build_id_len
+				     ? "no file with the module's build id was found here (--symfs)"
+				     : "the module has no build id, so the file at its path may be "
+				       "another "
+				       "one: --symfs / takes it";
 	else
 		return module_file_symbols(&x->file, p, m, &x->module);
 	return 0;

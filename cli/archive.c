@@ -299,9 +299,12 @@ static int make_folder(struct archive *a)
 	n = a->keeper < 0 ? -errno : 0;
 	(void)close(ends[0]);
 	a->alive = ends[1];
-	if (n < 0)
+	if (n < 0) {
+		a->alive = fd_close(a->alive);
 		(void)rmdir(a->folder);
-	return n < 0 ? fail(n) : 0;
+		return fail(n);
+	}
+	return 0;
 }
 
 void archive_deinit(struct archive *a)

@@ -329,8 +329,10 @@ int ask_new(const struct ask_options *options, struct loop *loop, struct ask **r
 	struct ask *a = calloc(1, sizeof(*a));
 	int fd = -1, r;
 
-	if (!a)
+	if (!a) {
+		(void)snprintf(error, error_size, "%s", strerror(ENOMEM));
 		return fail(-ENOMEM);
+	}
 	a->options = *options;
 	a->loop = loop;
 	a->source.fd = a->stream.fd = a->packets.fd = a->packets_fd = a->received_fd = -1;

@@ -1,8 +1,7 @@
 /* cmd-daemon.c - `perfwind daemon`: recordings on request at its control socket, and a producer of the tracing
  * service, until a signal ends it.  Thread: main.
  *
- *   options, then the file of settings ──► daemon (waits for the service) ──► loop ──► TERM: drain,
- * answer, leave
+ *   options, then the file of settings ──► daemon (waits for the service) ──► loop ──► TERM: drain, answer, leave
  *
  * SIGHUP reads the file again; running sessions keep their settings.  The start is notified in two
  * ways: systemd gets a datagram (READY when commands can be taken, which does not need the
@@ -390,7 +389,9 @@ static int listen_control(struct daemon_run *run, int *ret_fd)
 	else
 		log_info("no recordings on request: %s: %s (%s--control-socket PATH names another "
 			 "socket)",
-			 path, strerror(-r), r == -EACCES ? "sudo perfwind daemon; or " : "");
+			 path, strerror(-r),
+			 r == -EACCES || (r == -ENOENT && geteuid()) ? "sudo perfwind daemon; or "
+								     : "");
 	return run->args.control ? r : LISTEN_FDS_NONE;
 }
 

@@ -72,7 +72,8 @@ static const struct option_def defs[] = {
 		 "second of recording), share (of the whole), samples (their numbers), or an event "
 		 "that both traces count, like instructions"},
 	CALL("fail-above", 0, "P", set_fail_above,
-	     "exit with status 3 if a row grew significantly, by more than P percent of all of A"),
+	     "exit with status 3 if a row, or (where rows are not compared by median or share) "
+	     "the whole, grew significantly, by more than P percent of all of A"),
 	FLAG("all", 'a', how.all, "rows without a significant change too"),
 	NUMBER("limit", 'n', OPTION_U32, "N", how.limit, 0, "at most N rows, 0: all (default: 40)"),
 	TEXT("event", 'e', "EVENT", event, EVENT_OPTION_HELP),
@@ -95,30 +96,35 @@ static const struct options options = {
 		{"A change is significant if its interval (+-) leaves out 0. The intervals hold "
 		 "for all rows together with 95 % confidence; they take into account how many "
 		 "samples there are, that two runs of one program differ by about 2 %, and how "
-		 "much the middle row of these two differs.",
+		 "much the middle row of these two differs from the ratio that the rows share.",
 		 "By default B is scaled so that the middle row has not changed: on a machine that "
 		 "was slower the second time, one function that became slower stands out alone. "
-		 "A change of all functions alike is in the second line (B: ... %), or with "
-		 "--normalise total in all rows. With fewer than five rows of 50 samples there is "
-		 "no median: profiles with equal shares are then compared by share, others as "
-		 "recorded. --normalise EVENT compares the cost of one occurrence: the event was "
+		 "A change of all functions alike, or of most of a program with few functions, is "
+		 "found with --normalise total, which is right where both did the same work on "
+		 "equal machines; where the whole changed, a line has it. With fewer than five "
+		 "rows of 50 samples there is no median: profiles with equal shares are then "
+		 "compared by share, others as recorded. --normalise EVENT compares the cost of "
+		 "one occurrence: the event was "
 		 "counted at each sample (record -e cycles,instructions) or sampled in the same "
 		 "trace (record -e cycles -e page-faults); it is counted in the whole "
 		 "traces, also where --pid and other filters leave samples out.",
 		 "A function that is gone, and one of the same module that is new or grew by the "
 		 "same cost, are listed apart as renamed or inlined; --fail-above does not count "
-		 "them. --by tree compares call paths, with the same intervals. Where one trace "
-		 "has no inlined calls of a module (record --no-inline, a build "
-		 "without debug information or optimisation), those of the other count for the "
-		 "functions that contain them, except where it has them as functions of their own.",
+		 "them. Where all samples of a trace are of processes of one name, the names of "
+		 "the two programs may differ. --by tree compares call paths, with the same "
+		 "intervals. Where one trace has no inlined calls of a module (record --no-inline, "
+		 "a build without debug information or optimisation; not where it has source lines "
+		 "for almost all addresses of the same build), inlined calls of the other count "
+		 "for the functions that "
+		 "contain them, except where it has them as functions of their own.",
 		 "The exit status is 0, 1 if a file cannot be compared, 2 for wrong usage, and 3 "
 		 "if --fail-above applies."},
 	.examples = "# a change that costs\n"
 		    "perfwind record -o old.pftrace -- ./work-1.0\n"
 		    "perfwind record -o new.pftrace -- ./work-1.1\n"
 		    "perfwind diff old.pftrace new.pftrace\n\n"
-		    "# for continuous integration\n"
-		    "perfwind diff --fail-above 5% main.pftrace branch.pftrace\n\n"
+		    "# for continuous integration: the same work on equal machines\n"
+		    "perfwind diff --normalise total --fail-above 5% main.pftrace new.pftrace\n\n"
 		    "# the cost per request: a counter that both traces have\n"
 		    "perfwind record -e cycles,uprobe:./server:handle -o old.pftrace -- ./bench\n"
 		    "perfwind diff --normalise uprobe:./server:handle old.pftrace new.pftrace\n\n"
@@ -151,6 +157,9 @@ static int compare(const struct diff_command *command, const struct profile prof
 		log_error("diff: %s", *error ? error : strerror(-r));
 		return 1;
 	}
+	if (diff_renames(&diff))
+		log_info("diff: %s of %s is compared with %s of %s", diff.programs[1].process,
+			 names[1], diff.programs[0].process, names[0]);
 	r = command->page ? write_page(command, &diff, names) : 0;
 	if (r < 0) {
 		diff_deinit(&diff);
@@ -165,8 +174,8 @@ static int compare(const struct diff_command *command, const struct profile prof
 		return 1;
 	}
 	if (above)
-		log_error("diff: a row grew by more than %g %% of %s", command->how.fail_above,
-			  names[0]);
+		log_error("diff: a row, or the whole, grew by more than %g %% of %s",
+			  command->how.fail_above, names[0]);
 	return above ? STATUS_ABOVE : 0;
 }
 
@@ -182,7 +191,8 @@ static int merge_inlined(struct profile profiles[2], const char *const names[2])
 		}
 		if (r > 0)
 			log_info("diff: %s has no inlined calls of %s (record --no-inline, no "
-				 "debug information, or another build): those of %s count for the "
+				 "debug information, or another build): inlined calls of %s count "
+				 "for the "
 				 "functions that contain them",
 				 names[!i], module, names[i]);
 	}
@@ -210,6 +220,7 @@ static int diff_run(int argc, char **argv)
 	command.how.tree = command.by == DIFF_BY_TREE;
 	command.how.by = command.how.tree ? REPORT_FUNCTION : (enum report_by)command.by;
 	command.how.page = command.page != NULL;
+	command.how.width = terminal_columns();
 	command.how.colour = !command.no_colour && terminal_colour();
 	for (size_t i = 0; i < 2 && !status; i++) {
 		const struct trace_input input = {

@@ -117,6 +117,7 @@ static void print_result(const struct import_command *command, const struct impo
 		.frequency = result->frequency,
 		.period = result->period,
 		.damage = &result->damage,
+		.stack_bytes = result->stack_bytes,
 		.unwritten = verdict_unwritten(&result->summary, sink, 0),
 		.complete = complete,
 	};

@@ -640,7 +640,9 @@ static int conclude(struct record *rec, const char *failed)
 
 	print_verdict(rec);
 	bad |= raw_finish(rec->raw, rec->args.perf_data) < 0;
-	if (failed && !late_sink_report(rec->sink))
+	if (failed && rec->flight && rec->ended < 0)
+		late_sink_report_error(rec->args.output, rec->ended);
+	else if (failed && !late_sink_report(rec->sink))
 		log_error("%s", failed);
 	return job_exit_status(&rec->job, bad);
 }
@@ -757,14 +759,16 @@ static int prepare(struct record *rec)
 	    mark_rings_allow(rec->marks.rings, rec->command_pid) < 0)
 		return report_failure("--marks", -ENOMEM);
 	r = watch(rec);
-	if (r >= 0 && rec->flight)
-		r = flight_watch(rec->flight, &rec->loop, flush, rec);
-	if (rec->args.armed)
-		flight_arm(rec->flight, sample);
-	if (r >= 0 && rec->args.switch_output)
-		flight_switch(rec->flight, rec->args.switch_ns);
 	if (r < 0)
 		return r;
+	if (rec->flight)
+		r = flight_watch(rec->flight, &rec->loop, flush, rec);
+	if (r < 0)
+		return report_failure("--flight-recorder", r);
+	if (rec->args.armed)
+		flight_arm(rec->flight, sample);
+	if (rec->args.switch_output)
+		flight_switch(rec->flight, rec->args.switch_ns);
 	if (rec->args.delay_ms > 0)
 		r = wait_delay(rec);
 	if (r != 0)

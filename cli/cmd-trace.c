@@ -463,6 +463,8 @@ static int trace_all(struct trace_run *run)
 		if (status >= 0)
 			return status;
 		status = job_watch(&run->job, &run->loop, stop, run);
+		if (status < 0)
+			log_error("cannot record: %s", strerror(-status));
 	}
 	if (status < 0)
 		return 1;

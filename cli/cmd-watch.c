@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -20,20 +21,31 @@
 #include "cli/common-options.h"
 #include "cli/episode-folder.h"
 #include "cli/flight-protocol.h"
+#include "cli/record-options.h"
 #include "cli/signals.h"
 #include "cli/record-marks.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/peer.h"
 #include "base/shared-counts.h"
+#include "proc/procfs.h"
 #include "watch/episode.h"
 #include "watch/gauge.h"
 
-enum { WORDS = 64, WRITERS = 8, RESTART_S = 10, END_MS = 60000, NICE = 10, ARM_S = 5 };
+enum {
+	WORDS = 64,
+	WRITERS = 8,
+	RESTART_S = 10,
+	RETRY_S = 60,
+	END_MS = 60000,
+	NICE = 10,
+	ARM_S = 5
+};
 
 struct run {
 	struct gauge *gauge;
 	struct trigger trigger;
+	pid_t writer; /* of the latest episode */
 };
 
 struct watcher {
@@ -47,10 +59,12 @@ struct watcher {
 	struct loop_source signals;
 	struct shared_counts *marks; /* counted by the recorder */
 	bool has_marks;		     /* the recorder runs with --marks */
-	bool armed;		     /* ... with --armed */
 	uint64_t armed_at;	     /* the last request, CLOCK_BOOTTIME */
+	struct record_args *record;  /* the recorder's */
 	pid_t recorder;
-	uint64_t recorder_at; /* its last start */
+	uint64_t recorder_at; /* its last start or end */
+	bool has_run;	      /* a recorder has ended: its options were taken */
+	int status;	      /* of watch: the recorder's, where it cannot start again */
 	pid_t writers[WRITERS];
 	bool busy, failed; /* busy: the shorter poll is on; failed: an episode was not kept */
 };
@@ -144,28 +158,59 @@ static void give_counts(const struct watcher *w)
 		(void)setenv(RECORD_MARK_COUNTS_ENV, number, 1);
 }
 
-static bool has_word(const char *const *words, size_t n, const char *word)
+/* The words of the recorder that writes @file at its end.  @record: the text of the rules, which is split. */
+static size_t recorder_words(const char *memory, const char *file, char *record, bool marks,
+			     const char *words[WORDS])
 {
-	for (size_t i = 0; i < n; i++)
-		if (!strcmp(words[i], word))
-			return true;
-	return false;
+	const char *const first[] = {"perfwind", "record", "-q", "--flight-recorder",
+				     memory,	 "-o",	   file, "--marks"};
+	size_t n = ARRAY_SIZE(first) - !marks;
+
+	memcpy(words, first, n * sizeof(*words));
+	return n + split(record, words + n, WORDS - n - 1);
 }
 
-/* A group of its own: Ctrl-C is for watch, which still needs it then. */
+/* Would `perfwind record` accept the options of @rules?  -EINVAL: logged.  The strings in *args are not valid afterwards. */
+static int read_record(const struct watch_rules *rules, struct record_args *args)
+{
+	static const char file[] = "FILE";
+	const char *words[WORDS] = {0};
+	char text[WATCH_TEXT];
+	enum log_level level = log_level;
+	int left, r;
+	size_t n;
+
+	(void)snprintf(text, sizeof(text), "%s", rules->record);
+	n = recorder_words("64M", file, text, wants_marks(rules), words);
+	memset(args, 0, sizeof(*args));
+	args->frequency = args->period = UINT64_MAX;
+	r = options_parse(&record_options, (int)n - 1, (char **)(uintptr_t)(words + 1), args,
+			  &left);
+	log_level = level;
+	if (r == 0)
+		r = record_args_check(args, left > 0);
+	if (r == 0 && strcmp(args->output, file) != 0) {
+		log_error("record: -o is not for watch, which names the file itself");
+		r = -EINVAL;
+	}
+	if (r != 0)
+		log_error("these options are not for the flight recorder: record = %s",
+			  rules->record);
+	return r ? fail(-EINVAL) : 0;
+}
+
+/* A group of its own: Ctrl-C is for watch, which still needs it then.  It does not outlive watch. */
 static void start_recorder(struct watcher *w)
 {
+	const pid_t own = getpid();
 	char text[WATCH_TEXT], memory[32];
-	const char *words[WORDS] = {"perfwind", "record", "-q",	  "--flight-recorder",
-				    memory,	"-o",	  w->file};
-	size_t n = 7;
+	const char *words[WORDS] = {0};
 
+	(void)read_record(&w->rules, w->record);
 	(void)snprintf(memory, sizeof(memory), "%luK", w->rules.memory >> 10);
 	(void)snprintf(text, sizeof(text), "%s", w->rules.record);
 	w->has_marks = w->has_marks || wants_marks(&w->rules);
-	if (w->has_marks)
-		words[n++] = "--marks";
-	w->armed = has_word(words + n, split(text, words + n, WORDS - n - 1), "--armed");
+	(void)recorder_words(memory, w->file, text, w->has_marks, words);
 	(void)unlink(w->file);
 	w->recorder_at = clock_ns(CLOCK_BOOTTIME);
 	w->recorder = fork();
@@ -174,6 +219,9 @@ static void start_recorder(struct watcher *w)
 	if (w->recorder)
 		return;
 	(void)setpgid(0, 0);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != own)
+		_exit(127);
 	be_plain_child();
 	if (w->has_marks)
 		give_counts(w);
@@ -184,30 +232,12 @@ static void start_recorder(struct watcher *w)
 /* Ends the recorder; its own trace is not needed. */
 static void stop_recorder(struct watcher *w)
 {
-	if (w->recorder <= 0)
-		return;
-	(void)kill(w->recorder, SIGKILL);
-	(void)waitpid(w->recorder, NULL, 0);
+	if (w->recorder > 0) {
+		(void)kill(w->recorder, SIGKILL);
+		(void)waitpid(w->recorder, NULL, 0);
+	}
 	(void)unlink(w->file);
 	w->recorder = 0;
-}
-
-static void check_recorder(struct watcher *w, uint64_t now)
-{
-	int status;
-
-	if (w->recorder > 0 && waitpid(w->recorder, &status, WNOHANG) == w->recorder) {
-		w->recorder = 0;
-		log_error("the flight recorder ended (status %d); it starts again in %d s: "
-			  "perfwind record %s%s",
-			  WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
-			  RESTART_S, w->rules.record,
-			  geteuid() ? " (hint: record = -p PID -F 49 below [watch]: your own "
-				      "processes)"
-				    : "");
-	}
-	if (w->recorder <= 0 && now - w->recorder_at >= RESTART_S * NSEC_PER_SEC)
-		start_recorder(w);
 }
 
 /* An armed recorder samples from the rise of a rule on: each request extends the time.  Its answer is not needed. */
@@ -232,7 +262,7 @@ static void arm_recorder(struct watcher *w, uint64_t now)
 
 /* ---- an episode, in a process of its own ---- */
 
-/* Requests at once get one snapshot, under one name: the writers take turns. */
+/* Requests at once get one snapshot, under one name: the writers take turns.  A recorder that has ended left its file. */
 static int take_snapshot(const struct watcher *w, const struct episode *e, const char *file)
 {
 	char pid[16], last[32];
@@ -248,6 +278,8 @@ static int take_snapshot(const struct watcher *w, const struct episode *e, const
 		       (unsigned long)((clock_ns(CLOCK_BOOTTIME) - from) / NSEC_PER_SEC + 1));
 	if (folder < 0 || flock(folder, LOCK_EX) < 0)
 		return fail(-errno);
+	if (w->recorder <= 0)
+		return link(w->file, file) < 0 ? fail(-errno) : 0;
 	child = fork();
 	if (child < 0)
 		return fail(-errno);
@@ -255,20 +287,25 @@ static int take_snapshot(const struct watcher *w, const struct episode *e, const
 		(void)execv("/proc/self/exe", (char *const *)words);
 		_exit(127);
 	}
-	if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status))
-		return fail(-EIO);
-	return 0;
+	if (waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status))
+		return 0;
+	(void)unlink(file);
+	return link(w->file, file) < 0 ? fail(-EIO) : 0;
 }
 
 static void run_program(const struct watcher *w, const char *folder)
 {
+	pid_t child;
+
 	if (!w->rules.execute[0])
 		return;
-	if (fork() == 0) {
+	child = fork();
+	if (child == 0)
 		(void)execlp(w->rules.execute, w->rules.execute, folder, NULL);
+	if (child <= 0)
 		log_error("exec = %s: %s", w->rules.execute, strerror(errno));
+	if (child == 0)
 		_exit(127);
-	}
 	(void)wait(NULL);
 }
 
@@ -295,14 +332,22 @@ static int write_episode(const struct watcher *w, const struct episode *e, char 
 		r = -errno;
 		(void)snprintf(error, size, "%.400s: %s", final, strerror(errno));
 	}
-	if (r < 0)
+	if (r < 0) {
+		episode_discard(new);
 		return trace(r);
+	}
 	log_info("episode %s: %s of rule %s: %.0f %s for %.1f s: %s", name,
 		 watch_when_names[e->rule->when], e->rule->name, e->of.average,
 		 watch_when_unit(e->rule->when), (double)(e->of.end - e->of.start) / 1e9, final);
 	(void)episodes_keep_small(w->folder, w->rules.disk);
 	run_program(w, final);
 	return 0;
+}
+
+static void not_kept(struct watcher *w, struct run *run)
+{
+	w->failed = true;
+	trigger_retry(&run->trigger, clock_ns(CLOCK_BOOTTIME) + RETRY_S * NSEC_PER_SEC);
 }
 
 static void begin_episode_writer(struct watcher *w, size_t rule)
@@ -313,21 +358,28 @@ static void begin_episode_writer(struct watcher *w, size_t rule)
 					   (int64_t)clock_ns(CLOCK_BOOTTIME)};
 	char error[512] = "";
 	size_t i = 0;
+	pid_t pid;
 	int r;
 
 	while (i < WRITERS && w->writers[i])
 		i++;
-	if (i == WRITERS || w->recorder <= 0) {
+	/* Its file has no samples of what came later. */
+	if (i == WRITERS ||
+	    (w->recorder <= 0 && (access(w->file, F_OK) < 0 || e.of.start >= w->recorder_at))) {
 		log_error("rule %s: the episode is not kept: %s", e.rule->name,
 			  i == WRITERS ? "eight others are being written"
 				       : "the flight recorder does not run");
-		w->failed = true;
+		not_kept(w, &w->runs[rule]);
 		return;
 	}
-	w->writers[i] = fork();
-	if (w->writers[i] < 0)
-		w->writers[i] = 0;
-	if (w->writers[i])
+	pid = fork();
+	if (pid < 0) {
+		log_error("rule %s: the episode is not kept: %s", e.rule->name, strerror(errno));
+		not_kept(w, &w->runs[rule]);
+		return;
+	}
+	w->writers[i] = w->runs[rule].writer = pid;
+	if (pid)
 		return;
 	(void)setpgid(0, 0);
 	be_plain_child();
@@ -346,6 +398,9 @@ static bool reap_writers(struct watcher *w)
 
 	for (size_t i = 0; i < WRITERS; i++) {
 		if (w->writers[i] && waitpid(w->writers[i], &status, WNOHANG)) {
+			for (size_t j = 0; status && j < w->rules.n; j++)
+				if (w->runs[j].writer == w->writers[i])
+					not_kept(w, &w->runs[j]);
 			w->writers[i] = 0;
 			w->failed |= status != 0;
 		}
@@ -366,19 +421,77 @@ static const char *text_of(double value, char to[static 32])
 static void handle(struct watcher *w, size_t i, enum trigger_event event, double value)
 {
 	const struct watch_rule *rule = &w->rules.rules[i];
-	char text[32];
+	const struct trigger *t = &w->runs[i].trigger;
+	uint64_t wait = t->cooldown_until - min_u64(t->cooldown_until, t->last);
+	char text[32], why[64];
 
 	if (event == TRIGGER_FIRED)
 		log_info("rule %s: %s is %s %s (above %g for %.1f s)", rule->name,
 			 watch_when_names[rule->when], text_of(value, text),
 			 watch_when_unit(rule->when), rule->above, (double)rule->hold_ns / 1e9);
-	else if (event == TRIGGER_SUPPRESSED)
-		log_info("rule %s: %s is %s %s; no episode: within the cooldown, or over "
-			 "per-day = %u",
-			 rule->name, watch_when_names[rule->when], text_of(value, text),
-			 watch_when_unit(rule->when), rule->per_day);
 	else if (event == TRIGGER_ENDED)
 		begin_episode_writer(w, i);
+	if (event != TRIGGER_SUPPRESSED)
+		return;
+	if (wait)
+		(void)snprintf(why, sizeof(why), "the cooldown lasts %.0f s more",
+			       ceil((double)wait / 1e9));
+	else
+		(void)snprintf(why, sizeof(why), "per-day = %u is reached", rule->per_day);
+	log_info("rule %s: %s is %s %s; no episode: %s", rule->name, watch_when_names[rule->when],
+		 text_of(value, text), watch_when_unit(rule->when), why);
+}
+
+/* Have all processes of -p, or threads of -t, ended? */
+static bool targets_ended(const struct record_args *args)
+{
+	struct procfs_status status;
+
+	for (size_t i = 0; i < args->n_tids; i++)
+		if (procfs_status("", args->tids[i], &status) >= 0 && !status.zombie)
+			return false;
+	for (size_t i = 0; i < args->n_pids && !args->n_tids; i++)
+		if (procfs_status("", args->pids[i], &status) >= 0 && !status.zombie)
+			return false;
+	return args->n_pids > 0;
+}
+
+/* Episodes that are going on end with it: its file has their samples. */
+static void recorder_ended(struct watcher *w, int code, uint64_t now)
+{
+	bool recorded = access(w->file, F_OK) == 0, wrong = code == 2 && !recorded && !w->has_run;
+
+	w->recorder = 0;
+	w->recorder_at = now;
+	w->has_run = true;
+	for (size_t i = 0; recorded && i < w->rules.n; i++)
+		handle(w, i, trigger_stop(&w->runs[i].trigger, &w->rules.rules[i], now), 0);
+	if (wrong || targets_ended(w->record)) {
+		log_error("%s; watch ends: record = %s",
+			  wrong ? "the flight recorder does not take its options"
+				: "the processes that the flight recorder sampled have ended",
+			  w->rules.record);
+		w->status = code;
+		loop_quit(&w->loop);
+		return;
+	}
+	log_error("the flight recorder ended (status %d); it starts again in %d s: perfwind record "
+		  "%s%s",
+		  code, RESTART_S, w->rules.record,
+		  geteuid() && !w->record->n_pids
+			  ? " (hint: record = -p PID -F 49 below [watch]: your own processes)"
+			  : "");
+}
+
+static void check_recorder(struct watcher *w, uint64_t now)
+{
+	int status;
+
+	if (w->recorder > 0 && waitpid(w->recorder, &status, WNOHANG) == w->recorder)
+		recorder_ended(w, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+			       now);
+	else if (w->recorder <= 0 && now - w->recorder_at >= RESTART_S * NSEC_PER_SEC)
+		start_recorder(w);
 }
 
 static int poll_rules(struct loop_timer *timer)
@@ -400,7 +513,7 @@ static int poll_rules(struct loop_timer *timer)
 	}
 	(void)reap_writers(w);
 	check_recorder(w, now);
-	if (risen && w->armed && w->recorder > 0 && now - w->armed_at >= NSEC_PER_SEC)
+	if (risen && w->record->armed && w->recorder > 0 && now - w->armed_at >= NSEC_PER_SEC)
 		arm_recorder(w, now);
 	if (busy == w->busy)
 		return 0;
@@ -474,11 +587,17 @@ static int use_rules(struct watcher *w, struct watch_rules *new, char *error, si
 
 static void reload(struct watcher *w)
 {
+	_cleanup_(freep) struct record_args *args = calloc(1, sizeof(*args));
 	struct watch_rules new;
 	char error[1024] = "";
 	bool other;
 	int r = watch_rules_read(w->path, &new, error, sizeof(error));
 
+	if (r >= 0 && (!args || read_record(&new, args) < 0)) {
+		watch_rules_deinit(&new);
+		r = fail(-EINVAL);
+		(void)snprintf(error, sizeof(error), "%s: wrong options in record", w->path);
+	}
 	if (r >= 0) {
 		other = strcmp(new.record, w->rules.record) != 0 || new.memory != w->rules.memory ||
 			strcmp(new.folder, w->rules.folder) != 0;
@@ -593,6 +712,11 @@ static int prepare(struct watcher *w)
 	const char *folder;
 	int r = watch_rules_read(w->path, &rules, error, sizeof(error));
 
+	if (r >= 0 && read_record(&rules, w->record) < 0) {
+		watch_rules_deinit(&rules);
+		w->status = 2;
+		return fail(-EINVAL);
+	}
 	if (r >= 0 && w->check) {
 		watch_rules_deinit(&rules);
 		return 0;
@@ -608,8 +732,10 @@ static int prepare(struct watcher *w)
 	folder = w->folder_option ? w->folder_option : w->rules.folder;
 	r = make_folder(*folder ? folder : NULL, w->folder);
 	if (r >= 0 && snprintf(w->file, sizeof(w->file), "%s/.recorder-%d.pftrace", w->folder,
-			       (int)getpid()) >= PATH_MAX)
+			       (int)getpid()) >= PATH_MAX) {
 		r = fail(-ENAMETOOLONG);
+		log_error("%s: %s", w->folder, strerror(-r));
+	}
 	return r < 0 ? trace(r) : 0;
 }
 
@@ -625,16 +751,20 @@ static int watch_main(int argc, char **argv)
 			  "an example)");
 		return 2;
 	}
-	r = prepare(&w);
+	w.record = calloc(1, sizeof(*w.record));
+	r = w.record ? prepare(&w) : fail(-ENOMEM);
+	if (!w.record)
+		log_error("watch: %s", strerror(-r));
 	if (r >= 0 && w.check)
 		printf("%s: the rules are valid\n", w.path);
-	else if (r >= 0)
-		r = run_loop(&w);
+	else if (r >= 0 && (r = run_loop(&w)) < 0)
+		log_error("watch: %s", strerror(-r));
 	for (size_t i = 0; i < w.rules.n; i++)
 		(void)gauge_free(w.runs[i].gauge);
 	watch_rules_deinit(&w.rules);
 	(void)shared_counts_free(w.marks);
-	return r < 0 || w.failed;
+	free(w.record);
+	return w.status ? w.status : r < 0 || w.failed;
 }
 
 const struct command command_watch = {

@@ -23,6 +23,7 @@
 #include "base/listen-fds.h"
 #include "base/prefault.h"
 #include "profile/profile-text.h"
+#include "trace/late-sink.h"
 #include "tracing/system-counters.h"
 #include "tracing/task-ends.h"
 
@@ -103,7 +104,7 @@ void flight_leave(struct flight *f)
 		return;
 	r = flight_end(f);
 	if (r < 0)
-		log_error("writing the trace: %s", strerror(-r));
+		late_sink_report_error(f->path, r);
 	else
 		log_info("ended at once: %s samples: %s (those in flight are lost)",
 			 text_count(f->sink->written.samples, samples), f->path);

@@ -139,6 +139,12 @@ static void await_without_loop(struct job *c)
 		}
 }
 
+/* Has the command had the time to end with the same Ctrl-C? */
+static bool is_over(const struct job *c)
+{
+	return clock_ns(CLOCK_MONOTONIC) >= c->first.at + SAME_REQUEST_MS * NSEC_PER_MSEC;
+}
+
 void job_await(struct job *c, const char *failed)
 {
 	bool terminated = false, warned = false;
@@ -149,16 +155,20 @@ void job_await(struct job *c, const char *failed)
 	if (c->status < 0 && failed)
 		log_info("the recording has ended early: %s; %s goes on", failed, c->command[0]);
 	while (c->status < 0) {
+		int timeout_ms = -1;
+
 		if (c->ended_by_us && !terminated) {
 			(void)kill(c->spawn.pid, SIGTERM);
 			terminated = true;
+		} else if (c->interrupted && !terminated && !warned && !is_over(c)) {
+			timeout_ms = SAME_REQUEST_MS; /* most commands end */
 		} else if (c->interrupted && !terminated && !warned) {
 			log_info("the recording has ended, %s goes on (Ctrl-C again stops waiting "
 				 "for it)",
 				 c->command[0]);
 			warned = true;
 		}
-		if (loop_run_once(c->loop, -1) < 0)
+		if (loop_run_once(c->loop, timeout_ms) < 0)
 			await_without_loop(c);
 	}
 	if (WIFSIGNALED(c->status) && !c->ended_by_us &&

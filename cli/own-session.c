@@ -106,27 +106,27 @@ static bool is_earlier(const struct own_session *own, size_t at)
 	return false;
 }
 
-/* Limits that are the same at each recording by this user: one line for all if there are several; a short line where
- * an earlier command has shown them. */
+/* Limits that are the same at each recording by this user: one short line for all if there are several, or where an earlier
+ * command has shown them. */
 static bool log_briefs(const struct own_session *own)
 {
 	const char *limits[OWN_LINES];
 	char line[256];
 	size_t len = 0, n = 0, n_limits = 0;
+	bool known;
 
+	if (log_level >= LOG_LEVEL_VERBOSE)
+		return false;
 	for (size_t i = 0; i < own->n_lines; i++)
 		if (own->briefs[i])
 			limits[n_limits++] = own->lines[i];
-	if (n_limits && log_level == LOG_LEVEL_NORMAL && known_limits(limits, n_limits)) {
-		log_info("the limits that an earlier command printed still hold (perfwind doctor)");
-		return true;
-	}
+	known = n_limits && log_level == LOG_LEVEL_NORMAL && known_limits(limits, n_limits);
 	for (size_t i = 0; i < own->n_lines; i++) {
 		if (own->briefs[i] && len < sizeof(line) && !is_earlier(own, i))
 			len += (size_t)snprintf(line + len, sizeof(line) - len, "%s%s",
 						n++ ? ", " : "", own->briefs[i]);
 	}
-	if (n < 2 || log_level >= LOG_LEVEL_VERBOSE)
+	if (n < 2 && !known)
 		return false;
 	log_info("limited here: %s (hints: perfwind doctor)", line);
 	return true;

@@ -48,10 +48,18 @@ int raw_open(const char *path, size_t n_events, bool *ret_replaced, struct perfd
 		*ret_replaced = true;
 		fd = open(path, flags, 0600);
 	}
-	if (fd < 0)
-		return report_failure(path, fail(-errno));
+	if (fd < 0) {
+		r = fail(-errno);
+		/* Not over a file that another process has made meanwhile. */
+		if (*ret_replaced && link(old, path) == 0)
+			(void)unlink(old);
+		return report_failure(path, r);
+	}
 	r = perfdata_out_new(take_fd(fd), ret_raw);
-	return r < 0 ? report_failure(path, r) : 0;
+	if (r >= 0)
+		return 0;
+	raw_discard(path, *ret_replaced);
+	return report_failure(path, r);
 }
 
 void raw_discard(const char *path, bool replaced)

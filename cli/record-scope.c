@@ -77,7 +77,7 @@ static int check_cgroup(const char *cgroup)
 		return 0;
 	log_error(
 		"record: -G %.256s: no cgroup of this name is in " CGROUPS ", and no process is "
-		"in it (`systemd-cgls` lists the cgroups, `cat /proc/PID/cgroup` shows those of a "
+		"in it (`systemd-cgls` lists the cgroups, `cat /proc/PID/cgroup` the cgroups of a "
 		"process)",
 		cgroup);
 	return fail(-EINVAL);

@@ -209,7 +209,7 @@ static int find_places(const struct stat_scope *scope, struct places *places)
 		if (r == -EINVAL)
 			log_error("stat: --cpu takes a list like 0-3,8: '%.64s' is not one",
 				  scope->cpus);
-		return r;
+		return r < 0 && r != -EINVAL ? fail_with("CPUs", r) : r;
 	}
 	if (scope->by == STAT_CPU || scope->cgroups ||
 	    (scope->all && (scope->by == STAT_TOTAL || scope->by == STAT_CPU)))

@@ -135,8 +135,10 @@ static int open_file(const char *input)
 {
 	_cleanup_(fd_closep) int fd = -1;
 
-	if (!strcmp(input, "-"))
-		return fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+	if (!strcmp(input, "-")) {
+		fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+		return fd < 0 ? -errno : take_fd(fd);
+	}
 	fd = open(input, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
@@ -193,19 +195,24 @@ static int import_to_memory(const char *input, int *ret_fd)
 	struct import_result result;
 	struct sink *sink;
 	char error[512];
-	int r;
+	int r, copy;
 
 	if (fd < 0)
 		return fd;
 	memory = memfd_create("perfwind-import", MFD_CLOEXEC);
-	r = memory < 0 ? -errno : sink_fd_new(fcntl(memory, F_DUPFD_CLOEXEC, 3), &sink);
+	copy = memory < 0 ? -1 : fcntl(memory, F_DUPFD_CLOEXEC, 3);
+	r = copy < 0 ? -errno : sink_fd_new(copy, &sink);
 	if (r < 0) {
 		log_error("%s: %s", input, strerror(-r));
 		return r;
 	}
 	r = import_run(fd, &options, sink, &result, error, sizeof(error));
-	if (r >= 0)
+	if (r >= 0) {
 		r = sink->flush(sink);
+		if (r < 0)
+			(void)snprintf(error, sizeof(error), "cannot be imported: %s",
+				       strerror(-r));
+	}
 	if (r < 0)
 		log_error("%s %s", input, error);
 	import_result_deinit(&result);

@@ -13,7 +13,7 @@
 #include "profile/profile-text.h"
 
 /* Of fewer samples no share and no mean is worth a figure. */
-enum { ENOUGH = 10 };
+enum { ENOUGH = 10, STACK_MOST = 65528 /* that the kernel copies */ };
 /* Of less CPU time, in a recording of some length, a profile means little. */
 #define IDLE_SHARE 0.01
 #define IDLE_S 0.3
@@ -52,20 +52,32 @@ static void print_none(const struct verdict *v, FILE *out)
 static void print_cut(const struct verdict *v, FILE *out)
 {
 	const struct account *a = &v->summary->account;
-	uint64_t beyond = a->cut - min_u64(a->cut, a->too_deep);
+	uint64_t beyond = a->cut - min_u64(a->cut, a->too_deep + a->switched);
 	bool many = LATE_SHARE * (double)a->emitted < (double)beyond;
+	const char *open = " (";
 	char n[32];
 
 	fprintf(out, ", %s cut", text_count(a->cut, n));
-	if (beyond)
-		fprintf(out, " (deeper than the copy");
-	if (a->too_deep)
-		fprintf(out, "%s%s of more than %d frames", beyond ? "; " : " (",
-			text_count(a->too_deep, n), UW_MAX_FRAMES);
-	if (many && v->damage)
-		fprintf(out, "; hint: perf record --call-graph dwarf,65528");
-	else if (many && !v->summary->at_sample)
-		fprintf(out, "; hint: `perfwind doctor` shows whether BPF can copy the rest");
+	if (beyond) {
+		fprintf(out, "%sdeeper than the copy", open);
+		if (many && v->damage)
+			fprintf(out, "; hint: %s",
+				v->stack_bytes < STACK_MOST ? "perf record --call-graph dwarf,65528"
+							    : "perfwind record completes them");
+		else if (many && !v->summary->at_sample)
+			fprintf(out,
+				"; hint: `perfwind doctor` shows whether BPF can copy the rest");
+		open = "; ";
+	}
+	if (a->too_deep) {
+		fprintf(out, "%s%s of more than %d frames", open, text_count(a->too_deep, n),
+			UW_MAX_FRAMES);
+		open = "; ";
+	}
+	if (a->switched)
+		fprintf(out, "%s%s go on in a stack that is not in the copy, as a goroutine's%s",
+			open, text_count(a->switched, n),
+			v->damage || !geteuid() ? "" : "; root may read it");
 	if (a->cut)
 		fprintf(out, ")");
 }
@@ -82,7 +94,9 @@ static const char *failures_hint(const struct verdict *v)
 				   "may"
 				 : "the files and the memory of the programs cannot be read: "
 				   "`perfwind doctor` shows why";
-	if (2 * a->failed[UW_NO_UNWIND_INFO] <= a->emitted)
+	/* A frame pointer that has another use leads to what is no code, too. */
+	if (4 * a->failed[UW_NO_UNWIND_INFO] <= a->emitted ||
+	    2 * (a->failed[UW_NO_UNWIND_INFO] + a->failed[UW_NO_MODULE]) <= a->emitted)
 		return NULL;
 	return v->damage
 		       ? "callchains need programs with frame pointers; --call-graph dwarf "
@@ -149,7 +163,7 @@ static void print_script(const struct session_summary *s, FILE *out)
 	fprintf(out, "  script   %s (%.2f %%) lack functions between others",
 		text_count(a->lacks_functions, n), text_percent(a->lacks_functions, a->emitted));
 	if (a->lacks_at_start)
-		fprintf(out, ", %s of them in the first %.1f s of a program",
+		fprintf(out, ", %s in the first %.1f s of a program",
 			later ? text_count(a->lacks_at_start, n) : "all",
 			ACCOUNT_START_MS / 1000.0);
 	fprintf(out, ": ");
@@ -259,10 +273,12 @@ static void print_waits(const struct account *a, FILE *out)
 	fprintf(out, "\n");
 }
 
+enum { JIT_PATH = sizeof("/tmp/perf-") - 1 };
+
 /* As the unwinder calls what has no file: by the perf map that would name it. */
 static bool is_jit(const char *path)
 {
-	return !strncmp(path, "/tmp/perf-", strlen("/tmp/perf-"));
+	return !strncmp(path, "/tmp/perf-", JIT_PATH);
 }
 
 static bool is_script(const char *path)
@@ -302,7 +318,12 @@ static void print_without_symbols(const struct session_summary *s, FILE *out)
 		char install[128 + DEBUG_PACKAGE_NAME];
 
 		fprintf(out, "  %s ", i ? "        " : "symbols ");
-		text_print(out, module->path);
+		if (is_jit(module->path)) /* there may be no file of this name */
+			fprintf(out, "JIT code of process %.*s",
+				(int)strspn(module->path + JIT_PATH, "0123456789"),
+				module->path + JIT_PATH);
+		else
+			text_print(out, module->path);
 		fprintf(out, ": %s sample%s with frames without symbols",
 			text_count(module->samples, n), module->samples == 1 ? "" : "s");
 		if (is_script(module->path))
@@ -369,7 +390,10 @@ void verdict_print(const struct verdict *v, FILE *out)
 	fprintf(out, ", %s", text_size(s->bytes, n));
 	if (written >= ENOUGH)
 		fprintf(out, " (%.0f bytes a sample)", (double)s->bytes / (double)written);
-	fprintf(out, "%s\n", v->complete ? "" : ", cut off: it has no end mark");
+	fprintf(out, "%s\n",
+		v->complete ? ""
+		: s->bytes  ? ", cut off: it has no end mark"
+			    : ": nothing was written");
 	print_without_symbols(s, out);
 	fflush(out);
 }

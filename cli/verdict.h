@@ -12,6 +12,7 @@ struct verdict {
 	const char *event;
 	uint64_t frequency, period;	    /* one is 0 */
 	const struct import_damage *damage; /* of an import; else NULL */
+	uint32_t stack_bytes;		    /* of an import: of a copy, at most */
 	uint64_t unwritten;		    /* samples of the summary that are not in the file */
 	bool complete;			    /* the file has its end mark */
 	bool switched;			    /* those samples are in earlier files */

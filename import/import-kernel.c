@@ -146,6 +146,8 @@ static void need_names(struct import *im)
 	im->kernel_done = true;
 	join_copy(im);
 	im->kernel_copied = im->copy && uw_kernel_names_new_of(im->copy, &im->names) == 0;
+	if (!im->kernel_copied)
+		im->copy = uw_kallsyms_free(im->copy);
 	if (im->kernel_copied || names_of_today(im, &why))
 		use_names(im);
 	else
@@ -175,8 +177,11 @@ void import_kernel_mmap(struct import *im, const struct record_event *event)
 	if (im->kernel_text || strncmp(event->mmap.path, kernel_path, strlen(kernel_path)))
 		return;
 	im->kernel_text = event->mmap.offset;
-	if (im->kernel_text && im->kernel_copy >= 0 && !im->kernel_done)
-		im->copy_started = pthread_create(&im->kernel_reader, NULL, read_copy, im) == 0;
+	if (!im->kernel_text || im->kernel_copy < 0 || im->kernel_done)
+		return;
+	im->copy_started = pthread_create(&im->kernel_reader, NULL, read_copy, im) == 0;
+	if (!im->copy_started)
+		(void)uw_kallsyms_new_moved(im->kernel_copy, im->kernel_text, &im->copy);
 }
 
 int import_kernel_ksymbol(struct import *im, const struct record_event *event)

@@ -38,6 +38,7 @@ struct import_result {
 	struct session_summary summary; /* notes are good until import_result_deinit() */
 	char event[128];
 	uint64_t frequency, period; /* one is 0 */
+	uint32_t stack_bytes;	    /* of a copy, at most */
 	struct import_damage damage;
 	size_t most_cached; /* bytes that modules held at one time */
 	size_t most_held;   /* ... processes with their mappings, threads and modules */

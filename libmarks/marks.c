@@ -155,8 +155,10 @@ static long map_ring(int fd, char *at)
 					MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
 	}
 	r = sys6(SYS_mmap, NULL, MARKS_BYTES, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-	if (!failed(r) && sys3(SYS_mprotect, r, MARKS_DATA_AT, PROT_READ | PROT_WRITE) < 0)
+	if (!failed(r) && sys3(SYS_mprotect, r, MARKS_DATA_AT, PROT_READ | PROT_WRITE) < 0) {
+		(void)sys2(SYS_munmap, r, MARKS_BYTES);
 		return -ENOMEM;
+	}
 	return r;
 }
 

@@ -190,13 +190,20 @@ static int start_remover(struct ftrace_print *p)
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return fail(-errno);
 	p->remover = fork();
+	if (p->remover < 0) {
+		int e = errno;
+
+		(void)close(fds[0]);
+		(void)close(fds[1]);
+		return fail(-e);
+	}
 	if (p->remover == 0) {
 		(void)close(fds[1]);
 		remove_later(fds[0], p->path);
 	}
 	(void)close(fds[0]);
 	p->remover_fd = fds[1];
-	return p->remover < 0 ? fail(-errno) : 0;
+	return 0;
 }
 
 /* It removes the instance, if there is one, and is waited for. */

@@ -111,7 +111,7 @@ static int add_thread(struct mark_tracks *t, const struct mark *m, struct mark_t
 	while (i < t->n_threads && t->threads[i].depth)
 		i++;
 	t->first_free = i;
-	if (i == MARK_THREADS_MAX)
+	if (i == MARK_TRACKS_MAX)
 		return 0;
 	if (i == t->threads_room && !array_grow(t->threads, t->threads_room, 64))
 		return fail(-ENOMEM);

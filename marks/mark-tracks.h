@@ -15,8 +15,8 @@
 #include "trace/writer.h"
 
 enum {
-	MARK_DEPTH_MAX = 128,	  /* slices that are open on one thread's track */
-	MARK_THREADS_MAX = 16384, /* threads with an open slice */
+	MARK_DEPTH_MAX = 128,	 /* slices that are open on one thread's track */
+	MARK_TRACKS_MAX = 16384, /* threads with an open slice */
 	MARK_ASYNC_MAX = 1024, /* S and G that are open, of all processes; a quarter of it of one */
 };
 

@@ -61,7 +61,7 @@ int at_sample_answer(struct at_sample *sample);
 
 /* ---- user stacks beyond the kernel's copy of 65,528 bytes, copied at the moment of the sample ----
  *
-*   sample of a thread ─► has it a class? ─► is its stack longer than the copy? ─► whole pages from the
+ *   sample of a thread ─► has it a class? ─► is its stack longer than the copy? ─► whole pages from the
  *     stack pointer up, as many as its class allows (64 KiB to 1 MiB), there is time for, or the stack has, into a ring
  *   main: deep_find() joins the record with its sample; deep_learn() chooses the class of the thread
  *
@@ -115,7 +115,7 @@ void deep_count(const struct deep *deep, struct deep_counts *ret_counts);
 
 /* ---- the frames of CPython's functions, copied at the moment of the sample ----
  *
-*   process with a known Python ─► its thread states ─► that of the sampled thread ─► its frames, innermost first, into a ring
+ *   process with a known Python ─► its thread states ─► that of the sampled thread ─► its frames, innermost first, into a ring
  *   main: python_stacks_add() names the processes; python_stacks_find() joins the record with its sample
  *
  * Later the frames would be others': the interpreter reuses their memory. */

@@ -376,7 +376,11 @@ bool gate_frequency_allowed(const struct perf_options *options, char *error, siz
 	if (options->frequency <= (uint64_t)limit)
 		return true;
 	text = gate_text(GATE_RATE, (int64_t)min_u64(options->frequency, INT64_MAX), limit);
-	(void)snprintf(error, error_size, "%s; hint: %s, or -F %lu", text.cause, text.hint,
-		       min_u64((uint64_t)limit, GATE_MOST_HZ));
+	if (limit >= GATE_MOST_HZ)
+		(void)snprintf(error, error_size,
+			       "%s; hint: -F max is the most that leaves programs time",
+			       text.cause);
+	else
+		(void)snprintf(error, error_size, "%s; hint: %s, or -F max", text.cause, text.hint);
 	return false;
 }

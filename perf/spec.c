@@ -923,6 +923,8 @@ int perf_spec_parse(const struct perf_spec_env *env, const char *text, struct pe
 	}
 	while (n > 0)
 		perf_spec_deinit(&ret_specs[--n]);
+	if (r == -ENOMEM)
+		return spec_error(&parser, r, "%s", strerror(ENOMEM));
 	return trace(r);
 }
 

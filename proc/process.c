@@ -309,6 +309,8 @@ void process_table_unsure(struct process_table *table)
 		if (p->exited)
 			continue; /* it can no longer be read */
 		p->unsure = p->exit_lost = true;
+		table_for_each (&p->threads, of)
+			((struct process_thread *)(uintptr_t)of->value)->from_record = false;
 		p->maps_read_at = 0;
 		if (p->log)
 			p->log->overflowed =
@@ -495,7 +497,7 @@ static void inherit_comm(struct process_thread *t, const struct process *from, u
 	if (!parent || !t || parent == t)
 		return;
 	memcpy(t->comm, parent->comm, sizeof(t->comm));
-	t->from_record = parent->comm[0] != 0;
+	t->from_record = parent->comm[0] && !from->unsure;
 }
 
 static int fork_thread(struct process_table *table, uint32_t pid, uint32_t tid, uint32_t ptid)

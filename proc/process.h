@@ -176,7 +176,8 @@ int process_exit(struct process_table *table, uint32_t pid, uint32_t tid);
 /* @exec: PROT_EXEC set; others only end what they cover. */
 int process_mmap(struct process_table *table, uint32_t pid, uint64_t start, uint64_t len,
 		 uint64_t offset, bool exec, const char *path, const struct uw_file_id *id);
-/* Sideband records were lost: every process must be checked again before use. */
+/* Sideband records were lost: every process must be checked again before use, with the names of its threads (which may be those of a
+ * program that it starts meanwhile). */
 void process_table_unsure(struct process_table *table);
 
 /* Afterwards: @pids are all processes that live, in ascending order.  A process from before the loss that is not among them twice

@@ -6,15 +6,15 @@
 #include "profile/diff-inlined.h"
 #include "profile/fold.h"
 
-/* Of fewer addresses in a module none may be in inlined code by chance. */
-enum { ADDRESSES = 8 };
+/* Of fewer addresses in a module none may be in inlined code by chance.  Lines of so many percent: they were looked up. */
+enum { ADDRESSES = 8, LINED_PERCENT = 90 };
 
 /* What the other profile has. */
 struct other {
 	struct string_table modules; /* base names, and base names with a build id behind them */
 	struct string_table functions;
 	struct module_calls {
-		uint32_t n_frames, n_inlined;
+		uint32_t n_frames, n_inlined, n_lined;
 	} * calls; /* by id of a base name */
 };
 
@@ -75,6 +75,7 @@ static int add_modules(struct other *o, const struct profile *p)
 			continue;
 		o->calls[ids[f->module]].n_frames++;
 		o->calls[ids[f->module]].n_inlined += f->n_lines > 1;
+		o->calls[ids[f->module]].n_lined += p->lines[f->first_line].line != 0;
 	}
 	return 0;
 }
@@ -94,7 +95,8 @@ static int add_functions(struct other *o, const struct profile *p)
 	return r < 0 ? trace(r) : 0;
 }
 
-/* Does @o lack inlined calls of the module?  *ret_same: it has the same build. */
+/* Does @o lack inlined calls of the module?  *ret_same: it has the same build.  If that has lines of almost all addresses, its inlined
+ * calls were looked up, and no sample is in one. */
 static bool lacks_inlined(const struct other *o, const struct profile *p, uint32_t module,
 			  bool *ret_same)
 {
@@ -105,7 +107,9 @@ static bool lacks_inlined(const struct other *o, const struct profile *p, uint32
 
 	*ret_same = len && string_table_find(&o->modules, build, len, &id);
 	return string_table_find(&o->modules, base, strlen(base), &id) &&
-	       o->calls[id].n_frames >= ADDRESSES && !o->calls[id].n_inlined;
+	       o->calls[id].n_frames >= ADDRESSES && !o->calls[id].n_inlined &&
+	       !(*ret_same &&
+		 100ull * o->calls[id].n_lined >= 1ull * LINED_PERCENT * o->calls[id].n_frames);
 }
 
 static bool has_function(const struct other *o, const struct profile *p,

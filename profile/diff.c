@@ -4,17 +4,17 @@
  *
  *   sampling   sqrt(n + 1) w: samples that fall by chance, Poisson.  One more, so that a row of none has an error
  *   runs       2 % of the weight: two runs of one program differ by about this (caches, frequency, other load)
- *   spread     what is left: if the middle row differs by more errors than chance allows, all errors are multiplied
+ *   spread     what is left: if the middle row differs by more errors than chance allows, all errors are multiplied.
+ *              Measured around the ratio that the rows share, not around the chosen scale: if one function takes more
+ *              of each second, the others take less, and that is not noise
  *
  * The last assumes that most rows that both profiles have did not change; rows of one profile alone mean nothing for runs,
  * else two different programs would have no significant change.  The interval is that of the normal distribution at 0.05 / rows
  * (Bonferroni), so that one false row in 20 comparisons is expected, not one in 20 rows.
  *
- * The page is built in: diff-page.html, in which @DATA@ is replaced by one JSON object, in an element that is never run:
- *   a, b       names of the files;  unit; scale (of B)
- *   names      texts
- *   up, name, wa, wb   by node: the parent (-1: none), a text, weights with all below in A and B; a parent is before its
- *              children */
+ * The whole is one comparison more, of its own: that it grew means something only where both did the same work, on a machine
+ * of the same speed, which --normalise total states.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -31,27 +31,85 @@ enum {
 	MIDDLE_ROWS = 5,     /* with fewer the median means nothing */
 	TESTED_SAMPLES = 10, /* in both together */
 	SPREAD_ROWS = 8,
-	PATH_CALLS = 6,
 	TREE_NODES = 1 << 20,
 };
 #define RUN_ERROR 0.02
 /* Of the cost of a function that is gone, what its successor may have more or less. */
 #define PAIR_LEFT 0.2
 
-__asm__(".pushsection .rodata\n"
-	"diff_page: .incbin \"profile/diff-page.html\"\n"
-	".byte 0\n"
-	".popsection\n");
-extern const char diff_page[];
-#define DATA_MARK "@DATA@"
-
-/* Narrower calls cannot be seen: a share of all. */
-#define PAGE_MIN 0.0002
-
 const char *const diff_scale_names[] = {"median", "total", "second", "share", "samples", NULL};
 const char *const diff_by_names[] = {
 	[REPORT_FUNCTION] = "function", [REPORT_PROCESS] = "process", [REPORT_THREAD] = "thread",
 	[REPORT_MODULE] = "module",	[DIFF_BY_TREE] = "tree",      NULL};
+
+/* ---- names ---- */
+
+/* Of the only process that has samples, by name; of its main thread, and of the module of that name. */
+static void find_program(struct diff_program *program, const struct fold *f)
+{
+	const struct profile *p = f->profile;
+	const char *one = NULL;
+	char unused[32]; /* the process has a name */
+
+	for (size_t i = 0; i < f->n_groups; i++) {
+		uint32_t thread = f->groups[i].thread, process = p->threads[thread].process;
+		const char *name = profile_process_name(p, process);
+
+		if (!*name || !strcmp(name, "?") || (one && strcmp(name, one) != 0))
+			return;
+		one = name;
+		if (p->threads[thread].tid == p->processes[process].pid)
+			program->thread = fold_thread_name(f, thread, unused);
+	}
+	program->process = one;
+	for (size_t i = 0; one && i < p->n_modules; i++) {
+		uint32_t path = p->modules[i].path;
+		const char *text = path ? string_table_text(&p->strings, path) : "";
+
+		if (!strcmp(fold_base_name(text), one)) {
+			program->module = text;
+			(void)snprintf(program->code, sizeof(program->code), "[%s]", one);
+		}
+	}
+}
+
+bool diff_renames(const struct diff *d)
+{
+	return diff_has_programs(d) && strcmp(d->programs[0].process, d->programs[1].process) != 0;
+}
+
+/* Code that a runtime made: the module has the pid in its name, and so has a function without one. */
+static bool is_jit(const char *name, enum report_by by)
+{
+	const char *before = by == REPORT_MODULE ? "/tmp/perf-" : "[perf-",
+		   *behind = by == REPORT_MODULE ? ".map" : ".map]";
+	size_t len = strlen(before), digits;
+
+	if (strncmp(name, before, len) != 0)
+		return false;
+	digits = strspn(name + len, "0123456789");
+	return digits && !strcmp(name + len + digits, behind);
+}
+
+/* The name in A of a row of side @which. */
+static const char *match_name(const struct diff *d, size_t which, enum report_by by,
+			      const char *name)
+{
+	const struct diff_program *a = &d->programs[0], *b = &d->programs[1];
+	const char *from = by == REPORT_PROCESS	 ? b->process
+			   : by == REPORT_THREAD ? b->thread
+			   : by == REPORT_MODULE ? b->module
+						 : b->code,
+		   *to = by == REPORT_PROCESS  ? a->process
+			 : by == REPORT_THREAD ? a->thread
+			 : by == REPORT_MODULE ? a->module
+					       : a->code;
+
+	if ((by == REPORT_MODULE || by == REPORT_FUNCTION) && is_jit(name, by))
+		return "[jit]";
+	return which && diff_has_programs(d) && from && to && *to && !strcmp(name, from) ? to
+											 : name;
+}
 
 /* ---- the tree of calls ---- */
 
@@ -90,12 +148,16 @@ static int tree_add_name(struct diff_tree *t, const char *name, uint32_t *ret)
 	return string_table_add(&t->names, name, strlen(name), ret, NULL);
 }
 
-static int tree_add_group(struct diff_tree *t, struct fold *f, const struct fold_group *g,
+static int tree_add_group(struct diff *d, struct fold *f, const struct fold_group *g,
 			  const uint32_t *calls, size_t n, size_t which)
 {
+	struct diff_tree *t = &d->tree;
 	uint32_t up = UINT32_MAX, name;
 	char process[32];
-	int r = tree_add_name(t, fold_process_name(f, fold_process(f, g), process), &name);
+	int r = tree_add_name(t,
+			      match_name(d, which, REPORT_PROCESS,
+					 fold_process_name(f, fold_process(f, g), process)),
+			      &name);
 
 	for (size_t i = 0; r >= 0; i++) {
 		r = tree_add_node(t, f, up, name, &up);
@@ -108,41 +170,24 @@ static int tree_add_group(struct diff_tree *t, struct fold *f, const struct fold
 			t->nodes[up].self_weight[which] += g->weight;
 			return 0;
 		}
-		r = tree_add_name(t, fold_symbol_name(f, fold_call_symbol(calls[i])), &name);
+		r = tree_add_name(t,
+				  match_name(d, which, REPORT_FUNCTION,
+					     fold_symbol_name(f, fold_call_symbol(calls[i]))),
+				  &name);
 	}
 	return trace(r);
 }
 
 /* Adds the groups of @fold to side @which (0: A, 1: B).  -ENOMEM; -E2BIG: profile_strerror(). */
-static int diff_tree_add(struct diff_tree *t, struct fold *f, size_t which)
+static int diff_tree_add(struct diff *d, struct fold *f, size_t which)
 {
 	_cleanup_(freep) uint32_t *calls = calloc(f->max_depth + 1, sizeof(*calls));
 	int r = calls ? 0 : fail(-ENOMEM);
 
 	for (size_t i = 0; i < f->n_groups && r >= 0; i++)
-		r = tree_add_group(t, f, &f->groups[i], calls, fold_stack(f, &f->groups[i], calls),
+		r = tree_add_group(d, f, &f->groups[i], calls, fold_stack(f, &f->groups[i], calls),
 				   which);
 	return r < 0 ? trace(r) : 0;
-}
-
-/* "process;main;work" up to @node; of more than @most calls the outer ones become "...".  0: all. */
-static void diff_tree_path(const struct diff_tree *t, uint32_t node, size_t most, struct buffer *to)
-{
-	size_t depth = 0;
-
-	for (uint32_t i = node; i != UINT32_MAX; i = t->nodes[i].up)
-		depth++;
-	most = most && most < depth ? most : depth;
-	if (most < depth)
-		buffer_printf(to, "...;");
-	for (size_t left = most; left; left--) {
-		uint32_t at = node;
-
-		for (size_t i = 1; i < left; i++)
-			at = t->nodes[at].up;
-		buffer_printf(to, "%s%s", left < most ? ";" : "",
-			      string_table_text(&t->names, t->nodes[at].name));
-	}
 }
 
 void diff_deinit(struct diff *d)
@@ -214,19 +259,22 @@ static int add_profile(struct diff *d, const struct profile *p, const struct dif
 
 	if (r < 0)
 		return trace(r);
+	find_program(&d->programs[which], &fold);
 	if (o->tree || o->page)
-		r = diff_tree_add(&d->tree, &fold, which);
+		r = diff_tree_add(d, &fold, which);
 	if (r >= 0 && !o->tree)
 		r = rows_fill(&rows, &fold, o->by);
 	for (size_t i = 0; i < rows.n && r >= 0; i++) {
 		const struct row *from = &rows.list[i];
-		const char *module = o->by == REPORT_FUNCTION
-					     ? fold_base_name(fold_symbol_module(&fold, from->id))
-					     : "";
+		const char *module = "";
 		struct diff_row *row = NULL;
 		char name[32];
 
-		r = get_row(d, row_name(&fold, o->by, from, name), module, &row);
+		if (o->by == REPORT_FUNCTION)
+			module = fold_base_name(match_name(d, which, REPORT_MODULE,
+							   fold_symbol_module(&fold, from->id)));
+		r = get_row(d, match_name(d, which, o->by, row_name(&fold, o->by, from, name)),
+			    module, &row);
 		if (r < 0)
 			break;
 		row->count[which] += o->total ? from->count : from->self_count;
@@ -417,25 +465,51 @@ static double change_of(const struct diff *d, const struct diff_row *row)
 	return d->scale * (double)row->weight[1] - (double)row->weight[0];
 }
 
+static bool is_common(const struct diff_row *row, uint64_t least)
+{
+	return is_tested(row) && row->count[0] >= least && row->count[1] >= least &&
+	       row->weight[0] && row->weight[1];
+}
+
+/* The ratio that the rows share; of few samples it would be that of the shorter profile. */
+static double common_scale(const struct diff *d, double *scratch)
+{
+	size_t n = 0;
+
+	if (d->scaled == DIFF_MEDIAN)
+		return d->scale;
+	for (size_t i = 0; i < d->n; i++)
+		if (is_common(&d->rows[i], TESTED_SAMPLES))
+			scratch[n++] = (double)d->rows[i].weight[0] / (double)d->rows[i].weight[1];
+	return n >= MIDDLE_ROWS ? median(scratch, n) : d->scale;
+}
+
+/* How much the rows that both profiles have differ from what they have in common, in errors. */
+static double spread_of(struct diff *d, double scale_error, double *scratch)
+{
+	double scale = d->scale, spread;
+	size_t n = 0;
+
+	d->scale = common_scale(d, scratch);
+	for (size_t i = 0; i < d->n; i++)
+		if (is_common(&d->rows[i], 1))
+			scratch[n++] = fabs(change_of(d, &d->rows[i])) /
+				       error_of(d, &d->rows[i], scale_error);
+	d->scale = scale;
+	if (n < SPREAD_ROWS)
+		return 1;
+	spread = 1.4826 * median(scratch, n);
+	/* Of n rows chance alone makes it 1 +- 1.17 / sqrt(n). */
+	return spread < 1 + 2 * 1.17 / sqrt((double)n) ? 1 : spread;
+}
+
 static void judge(struct diff *d, double scale_error, double *scratch)
 {
-	double whole = (double)d->weight[0], spread = 1, z;
-	size_t n = 0, tested = 0;
+	double whole = (double)d->weight[0], spread = spread_of(d, scale_error, scratch), z;
+	size_t tested = 0;
 
-	for (size_t i = 0; i < d->n; i++) {
-		const struct diff_row *row = &d->rows[i];
-
-		if (!is_tested(row))
-			continue;
-		tested++;
-		if (row->count[0] && row->count[1])
-			scratch[n++] = fabs(change_of(d, row)) / error_of(d, row, scale_error);
-	}
-	if (n >= SPREAD_ROWS)
-		spread = 1.4826 * median(scratch, n);
-	/* Of n rows chance alone makes it 1 +- 1.17 / sqrt(n). */
-	if (spread < 1 + 2 * 1.17 / sqrt((double)(n ? n : 1)))
-		spread = 1;
+	for (size_t i = 0; i < d->n; i++)
+		tested += is_tested(&d->rows[i]);
 	z = normal_quantile(0.025 / (double)(tested ? tested : 1));
 	for (size_t i = 0; i < d->n; i++) {
 		struct diff_row *row = &d->rows[i];
@@ -444,6 +518,19 @@ static void judge(struct diff *d, double scale_error, double *scratch)
 		row->error = 100 * z * spread * error_of(d, row, scale_error) / whole;
 		row->significant = is_tested(row) && fabs(row->change) > row->error;
 	}
+}
+
+static void judge_whole(struct diff *d)
+{
+	const struct diff_row all = {.count = {d->count[0], d->count[1]},
+				     .weight = {d->weight[0], d->weight[1]}};
+	double scale = d->scale, whole = (double)d->weight[0];
+
+	if (diff_hides_whole(d))
+		d->scale = 1;
+	d->whole_change = 100 * change_of(d, &all) / whole;
+	d->whole_error = 100 * normal_quantile(0.025) * error_of(d, &all, d->counter_error) / whole;
+	d->scale = scale;
 }
 
 /* Too few rows for a median.  Two recordings of the same work have the same shares, whatever their lengths: then shares
@@ -458,6 +545,7 @@ static void judge_few(struct diff *d, double *scratch)
 	if (same)
 		return;
 	judge(d, choose_scale(d, DIFF_TOTAL, scratch), scratch);
+	d->fell_back = true;
 }
 
 /* Where the cost of @gone may have gone: a function of the same module with a change that makes up for it. */
@@ -547,6 +635,7 @@ int diff_init(struct diff *d, const struct profile *a, const struct profile *b,
 	judge(d, choose_scale(d, o->scale, scratch), scratch);
 	if (d->fell_back && o->scale == DIFF_MEDIAN)
 		judge_few(d, scratch);
+	judge_whole(d);
 	qsort(d->rows, d->n, sizeof(*d->rows), compare_rows);
 	if (o->by == REPORT_FUNCTION && !o->tree && !o->total)
 		find_pairs(d);
@@ -557,335 +646,11 @@ int diff_init(struct diff *d, const struct profile *a, const struct profile *b,
 
 bool diff_fails(const struct diff *d, const struct diff_options *o)
 {
+	if (o->fail_above >= 0 && !diff_hides_whole(d) && diff_whole_is_significant(d) &&
+	    d->whole_change > o->fail_above)
+		return true;
 	for (size_t i = 0; i < d->n && o->fail_above >= 0; i++)
 		if (d->rows[i].significant && d->rows[i].change > o->fail_above)
 			return true;
 	return false;
-}
-
-static const char *by_name(const struct diff_options *o)
-{
-	return diff_by_names[o->tree ? DIFF_BY_TREE : (int)o->by];
-}
-
-/* ---- the page ---- */
-
-/* By node: its number on the page; -1: too narrow.  @scale: of B. */
-static int64_t *number_nodes(const struct diff_tree *t, double scale)
-{
-	int64_t *numbers = calloc(t->n + 1, sizeof(*numbers)), n = 0;
-	double all = 0;
-
-	for (size_t i = 0; i < t->n; i++)
-		if (t->nodes[i].up == UINT32_MAX)
-			all += (double)t->nodes[i].weight[0] +
-			       scale * (double)t->nodes[i].weight[1];
-	for (size_t i = 0; i < t->n && numbers; i++) {
-		const struct diff_tree_node *node = &t->nodes[i];
-		double width = (double)node->weight[0] + scale * (double)node->weight[1];
-
-		/* A child is never wider than its parent, which is before it. */
-		numbers[i] = width >= PAGE_MIN * all ? n++ : -1;
-	}
-	return numbers;
-}
-
-static void put_nodes(const struct diff_tree *t, const int64_t *numbers, struct buffer *b)
-{
-	static const char *const keys[] = {"up", "name", "wa", "wb"};
-
-	for (size_t k = 0; k < ARRAY_SIZE(keys); k++) {
-		const char *comma = "";
-
-		buffer_printf(b, "\"%s\": [", keys[k]);
-		for (size_t i = 0; i < t->n; i++) {
-			const struct diff_tree_node *node = &t->nodes[i];
-
-			if (numbers[i] < 0)
-				continue;
-			buffer_printf(b, "%s%" PRId64, comma,
-				      k == 0   ? node->up == UINT32_MAX ? -1 : numbers[node->up]
-					: k == 1 ? (int64_t)node->name - 1
-					       : (int64_t)node->weight[k - 2]);
-			comma = ",";
-		}
-		buffer_printf(b, "]%s\n", k + 1 < ARRAY_SIZE(keys) ? "," : "");
-	}
-}
-
-int diff_page_write(const struct diff *d, const char *const names[2], FILE *out)
-{
-	_cleanup_(freep) int64_t *numbers = number_nodes(&d->tree, d->scale);
-	_cleanup_(buffer_deinit) struct buffer b = {0};
-	const char *mark = strstr(diff_page, DATA_MARK);
-
-	if (!numbers)
-		return fail(-ENOMEM);
-	(void)fwrite(diff_page, 1, (size_t)(mark - diff_page), out);
-	text_json_append(&b, "{\"a\": ", names[0]);
-	text_json_append(&b, ",\n\"b\": ", names[1]);
-	text_json_append(&b, ",\n\"unit\": ", d->unit);
-	buffer_printf(&b, ",\n\"scale\": %.9g,\n\"names\": [", d->scale);
-	for (uint32_t i = 1; i <= d->tree.names.n_entries; i++)
-		text_json_append(&b, i > 1 ? "," : "", string_table_text(&d->tree.names, i));
-	buffer_printf(&b, "],\n");
-	put_nodes(&d->tree, numbers, &b);
-	buffer_printf(&b, "}");
-	if (b.bad)
-		return fail(-ENOMEM);
-	(void)fwrite(b.data, 1, b.len, out);
-	fputs(mark + strlen(DATA_MARK), out);
-	return text_finish(out);
-}
-
-/* ---- text ---- */
-
-static void print_profile(const struct diff *d, size_t which, const char *name, struct buffer *out)
-{
-	char number[32], weight[32];
-
-	buffer_printf(out, "%c  ", which ? 'B' : 'A');
-	text_clean(out, name);
-	buffer_printf(out, ": %s samples, %s%s%s, %.1f s", text_count(d->count[which], number),
-		      text_weight(d->weight[which], d->unit, weight),
-		      strcmp(d->unit, "ns") ? " " : "", strcmp(d->unit, "ns") ? d->unit : "",
-		      d->seconds[which]);
-	if (which)
-		buffer_printf(out, " (%+.1f %%)",
-			      100 * ((double)d->weight[1] / (double)d->weight[0] - 1));
-	buffer_append(out, "\n", 1);
-}
-
-static void print_scale(const struct diff *d, const struct diff_options *o, struct buffer *out)
-{
-	char a[32], b[32];
-
-	switch (d->scaled) {
-	case DIFF_MEDIAN:
-		buffer_printf(out,
-			      "B is scaled by %.3f: the middle one of %zu rows has not changed\n",
-			      d->scale, d->n_middle);
-		break;
-	case DIFF_SECOND:
-		buffer_printf(out, "B is scaled by %.3f: per second of recording\n", d->scale);
-		break;
-	case DIFF_SHARE:
-		buffer_printf(out, "B is scaled by %.3f: shares of the whole%s\n", d->scale,
-			      d->fell_back ? " are compared, as too few rows have samples for a "
-					     "median (as recorded: --normalise total)"
-					   : "");
-		break;
-	case DIFF_SAMPLES:
-		buffer_printf(out, "B is scaled by %.3f: per sample\n", d->scale);
-		break;
-	case DIFF_COUNTER:
-		buffer_printf(out, "B is scaled by %.3f: per ", d->scale);
-		text_clean(out, o->counter);
-		buffer_printf(out, " (A: %s, B: %s)\n", text_count(d->counted[0], a),
-			      text_count(d->counted[1], b));
-		break;
-	case DIFF_TOTAL:
-		buffer_printf(out, "compared as recorded%s\n",
-			      d->fell_back
-				      ? ": too few rows to scale B by; for recordings of different "
-					"length: --normalise share"
-				      : "");
-		break;
-	}
-}
-
-/* How much more a row is than it was: "+20.0 %", "new", "gone". */
-static const char *text_relative(const struct diff *d, const struct diff_row *row, char to[32])
-{
-	if (!row->weight[0] && !row->weight[1])
-		return "-";
-	if (!row->weight[0])
-		return "new";
-	if (!row->weight[1])
-		return "gone";
-	(void)snprintf(to, 32, "%+.1f %%",
-		       100 * (d->scale * (double)row->weight[1] / (double)row->weight[0] - 1));
-	return to;
-}
-
-/* The innermost calls of a path. */
-static void print_path(const struct diff *d, const struct diff_row *row, struct buffer *out)
-{
-	_cleanup_(buffer_deinit) struct buffer path = {0};
-
-	diff_tree_path(&d->tree, row->node, PATH_CALLS, &path);
-	buffer_append(&path, "", 1);
-	if (!path.bad)
-		text_clean(out, (const char *)path.data);
-}
-
-static void json_name(const struct diff *d, const struct diff_row *row,
-		      const struct diff_options *o, struct buffer *out)
-{
-	_cleanup_(buffer_deinit) struct buffer path = {0};
-
-	if (!o->tree) {
-		text_json_append(out, "", row->name);
-		return;
-	}
-	diff_tree_path(&d->tree, row->node, 0, &path);
-	text_json(out, (const char *)path.data, path.len);
-}
-
-static void print_row(const struct diff *d, const struct diff_row *row,
-		      const struct diff_options *o, struct buffer *out)
-{
-	bool mark = o->colour && row->significant;
-	char relative[32];
-
-	buffer_printf(out, "%s%+8.2f%s %7.2f %7.2f %7.2f %9s  ",
-		      !mark		? ""
-		      : row->change > 0 ? "\033[31m"
-					: "\033[32m",
-		      row->change, mark ? "\033[0m" : "", row->error,
-		      text_percent(row->weight[0], d->weight[0]),
-		      text_percent(row->weight[1], d->weight[1]), text_relative(d, row, relative));
-	if (o->tree)
-		print_path(d, row, out);
-	else
-		text_clean(out, row->name);
-	if (*row->module) {
-		buffer_append(out, "  ", 2);
-		text_clean(out, row->module);
-	}
-	buffer_append(out, "\n", 1);
-}
-
-/* The two rows of a pair. */
-static void find_pair(const struct diff *d, uint32_t pair, const struct diff_row **ret_gone,
-		      const struct diff_row **ret_to)
-{
-	for (size_t i = 0; i < d->n; i++)
-		if (d->rows[i].pair == pair)
-			*(d->rows[i].weight[1] ? ret_to : ret_gone) = &d->rows[i];
-}
-
-static void print_pairs(const struct diff *d, struct buffer *out)
-{
-	const struct diff_row *gone = NULL, *to = NULL;
-
-	if (d->n_pairs)
-		buffer_printf(out,
-			      "\nrenamed, or inlined into another: the cost is the same\n"
-			      "%8s %7s %7s  %s\n",
-			      "change", "A %", "B %", "function");
-	for (uint32_t i = 1; i <= d->n_pairs; i++) {
-		find_pair(d, i, &gone, &to);
-		buffer_printf(out, "%+8.2f %7.2f %7.2f  ", gone->change + to->change,
-			      text_percent(gone->weight[0] + to->weight[0], d->weight[0]),
-			      text_percent(to->weight[1], d->weight[1]));
-		text_clean(out, gone->name);
-		buffer_printf(out, "  %s  ", to->weight[0] ? "into" : "is now");
-		text_clean(out, to->name);
-		buffer_append(out, "  ", 2);
-		text_clean(out, gone->module);
-		buffer_append(out, "\n", 1);
-	}
-}
-
-static void print_text(const struct diff *d, const struct diff_options *o,
-		       const char *const names[2], struct buffer *out)
-{
-	size_t n = 0, significant = 0, rest;
-	char number[32];
-
-	print_profile(d, 0, names[0], out);
-	print_profile(d, 1, names[1], out);
-	print_scale(d, o, out);
-	for (size_t i = 0; i < d->n; i++)
-		significant += d->rows[i].significant;
-	if (!significant)
-		buffer_printf(out, "no significant change\n");
-	buffer_append(out, "\n", 1);
-	for (; n < (o->all ? d->n : significant) && (!o->limit || n < o->limit); n++) {
-		if (!n)
-			buffer_printf(out, "%8s %7s %7s %7s %9s  %s\n", "change", "+-", "A %",
-				      "B %", "relative", by_name(o));
-		print_row(d, &d->rows[n], o, out);
-	}
-	rest = d->n - n - (o->all ? 0 : 2 * (size_t)d->n_pairs);
-	if (rest)
-		buffer_printf(out, "... and %s more%s\n", text_count(rest, number),
-			      n < significant ? " (--limit 0 shows all)"
-					      : " without a significant change (--all shows them)");
-	print_pairs(d, out);
-}
-
-/* ---- JSON ---- */
-
-static void json_profile(const struct diff *d, size_t which, const char *name, struct buffer *out)
-{
-	text_json_append(out, which ? "\"b\": {\"file\": " : "\"a\": {\"file\": ", name);
-	buffer_printf(
-		out, ", \"samples\": %" PRIu64 ", \"weight\": %" PRIu64 ", \"duration_s\": %.3f}, ",
-		d->count[which], d->weight[which], d->seconds[which]);
-}
-
-static void json_pairs(const struct diff *d, struct buffer *out)
-{
-	const struct diff_row *gone = NULL, *to = NULL;
-
-	if (!d->n_pairs)
-		return;
-	buffer_printf(out, ", \"renamed\": [");
-	for (uint32_t i = 1; i <= d->n_pairs; i++) {
-		find_pair(d, i, &gone, &to);
-		text_json_append(out, i > 1 ? ",{\"from\": " : "{\"from\": ", gone->name);
-		text_json_append(out, ", \"to\": ", to->name);
-		buffer_printf(
-			out, ", \"a\": %" PRIu64 ", \"b\": %" PRIu64 ", \"change_percent\": %.3f}",
-			gone->weight[0] + to->weight[0], to->weight[1], gone->change + to->change);
-	}
-	buffer_printf(out, "]");
-}
-
-static void print_json(const struct diff *d, const struct diff_options *o,
-		       const char *const names[2], struct buffer *out)
-{
-	buffer_append(out, "{", 1);
-	json_profile(d, 0, names[0], out);
-	json_profile(d, 1, names[1], out);
-	text_json_append(out, "\"unit\": ", d->unit);
-	text_json_append(out, ", \"normalise\": ",
-			 d->scaled == DIFF_COUNTER ? o->counter : diff_scale_names[d->scaled]);
-	buffer_printf(out, ", \"scale\": %.6f, \"failed\": %s, \"rows\": [", d->scale,
-		      diff_fails(d, o) ? "true" : "false");
-	for (size_t i = 0, n = 0; i < d->n && (!o->limit || n < o->limit); i++) {
-		const struct diff_row *row = &d->rows[i];
-
-		if (!row->significant && !o->all)
-			break;
-		buffer_printf(out, "%s\n{\"%s\": ", n++ ? "," : "", by_name(o));
-		json_name(d, row, o, out);
-		buffer_printf(out,
-			      ", \"a\": %" PRIu64 ", \"b\": %" PRIu64 ", \"a_samples\": %" PRIu64
-			      ", \"b_samples\": %" PRIu64
-			      ", \"change_percent\": %.3f, \"error_percent\": %.3f, "
-			      "\"significant\": %s}",
-			      row->weight[0], row->weight[1], row->count[0], row->count[1],
-			      row->change, row->error, row->significant ? "true" : "false");
-	}
-	buffer_printf(out, "\n]");
-	json_pairs(d, out);
-	buffer_printf(out, "}\n");
-}
-
-int diff_write(const struct diff *d, const struct diff_options *o, const char *const names[2],
-	       FILE *file)
-{
-	_cleanup_(buffer_deinit) struct buffer out = {0};
-
-	if (o->json)
-		print_json(d, o, names, &out);
-	else
-		print_text(d, o, names, &out);
-	if (out.bad)
-		return fail(-ENOMEM);
-	(void)fwrite(out.data, 1, out.len, file);
-	return text_finish(file);
 }

@@ -5,6 +5,8 @@
  * change with an interval that leaves out 0 is significant.  diff.c states the model of the errors. */
 #pragma once
 
+#include <math.h>
+
 #include "base/bytes.h"
 #include "profile/fold.h"
 #include "profile/profile-export.h"
@@ -34,6 +36,7 @@ struct diff_options {
 	bool all, json;	   /* rows without a significant change too */
 	uint32_t limit;	   /* rows; 0: all */
 	double fail_above; /* percent of A; < 0: none */
+	int width;	   /* columns of the terminal; 0: no limit */
 	bool colour;
 };
 
@@ -64,9 +67,15 @@ struct diff_row {
 	 * it).  Both rows have the number of the pair and are not significant.  0: none. */
 	uint32_t pair;
 };
+/* The names of a program of one process, which those of another build may not have.  NULL: unknown. */
+struct diff_program {
+	const char *process, *thread, *module; /* borrowed from the profile; path of the module */
+	char code[272];			       /* "[NAME]": its functions without a name */
+};
 struct diff {
 	struct string_table names, modules;
-	struct diff_tree tree; /* of call paths and of a page */
+	struct diff_program programs[2]; /* both with a process: rows have the names of A's */
+	struct diff_tree tree;		 /* of call paths and of a page */
 	struct diff_row *rows; /* significant ones first, then by the size of the change */
 	size_t n, room;
 	uint64_t count[2], weight[2];
@@ -76,6 +85,9 @@ struct diff {
 	double counter_error; /* relative, of the ratio: 0, or of an event that was sampled */
 	char unit[16];
 	double scale; /* of B */
+	/* The change of the whole and half of its interval, 95 %, in percent of A: with the scale, except that DIFF_MEDIAN and
+	 * DIFF_SHARE hide it, for which it is as recorded. */
+	double whole_change, whole_error;
 	/* The scale used.  Without enough rows for a median: DIFF_SHARE if no share has changed, else DIFF_TOTAL; without
 	 * durations: DIFF_TOTAL. */
 	enum diff_scale scaled;
@@ -88,8 +100,24 @@ struct diff {
 int diff_init(struct diff *diff, const struct profile *a, const struct profile *b,
 	      const struct diff_options *options, char *error, size_t error_size);
 void diff_deinit(struct diff *diff);
-/* Did a row grow by more than options->fail_above, significantly? */
+/* Is a program of A compared with one of another name? */
+bool diff_renames(const struct diff *diff);
+/* Did a row, or (where the scale does not hide it) the whole, grow by more than options->fail_above, significantly? */
 bool diff_fails(const struct diff *diff, const struct diff_options *options);
+/* The only process of each profile, by name. */
+static inline bool diff_has_programs(const struct diff *d)
+{
+	return d->programs[0].process && d->programs[1].process;
+}
+/* A scale by median or share makes a change of the whole vanish. */
+static inline bool diff_hides_whole(const struct diff *d)
+{
+	return d->scaled == DIFF_MEDIAN || d->scaled == DIFF_SHARE;
+}
+static inline bool diff_whole_is_significant(const struct diff *d)
+{
+	return fabs(d->whole_change) > d->whole_error;
+}
 /* Text or JSON.  @names: of the two files. */
 int diff_write(const struct diff *diff, const struct diff_options *options,
 	       const char *const names[2], FILE *out);

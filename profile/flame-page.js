@@ -197,8 +197,8 @@ function setTheme() {
 	colours.clear();
 	showLegend();
 }
-/* @anew: the view itself changes, not only how it is shown. */
-function update(anew) {
+/* @rebuild: the view itself changes, not only how it is shown. */
+function update(rebuild) {
 	document.body.classList.toggle("functions", state.tab === "functions");
 	press("tab", state.tab);
 	press("unit", state.unit);
@@ -208,7 +208,7 @@ function update(anew) {
 	$("colour").value = state.colour;
 	if ($("search").value !== state.search) $("search").value = state.search;
 	setTheme();
-	if (anew) {
+	if (rebuild) {
 		chooseThreads();
 		cancelAnimationFrame(animation);
 		hover(null);

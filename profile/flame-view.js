@@ -1,6 +1,6 @@
 "use strict";
 /* flame-view.js - the stored forest, the state, and the tree that is looked at.  See html.c and flame.html. */
-/* What the data holds is told at the head of html.c.  Names in it are anybody's: they reach the page only by
+/* The head of html.c describes the data.  Names in it are not trusted: they reach the page only by
  * textContent and fillText. */
 const D = JSON.parse(document.getElementById("data").textContent);
 const $ = id => document.getElementById(id);
@@ -140,7 +140,7 @@ function addTo(map, up, key, make) {
 }
 function callNode(up) { return f => viewNode(up, String(f), D.fn[f], D.fk[f], f); }
 function threadKey(t) {
-	/* A pid has several lives, a thread several names: each is one. */
+	/* A pid stands for several processes in turn, a thread has several names: each is one. */
 	return state.split === "thread" ? "t" + t.pid + "-" + t.tid + "-" + t.process + "-" + t.name : "p" + t.process;
 }
 function threadNode(up, t) {

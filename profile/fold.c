@@ -182,30 +182,38 @@ static bool is_name(const char *name)
 	return name && *name && strcmp(name, "?");
 }
 
-/* How well @name is meant by @wanted: 3 it is the name, 2 the name without parameters, template arguments or kind, 1 the
- * last part of that ("f" of "ns::type::f(int)", of "package.Class.f [java-c2]"), 0 not. */
-static int name_fits(const char *name, const char *wanted)
+size_t fold_kind_suffix(const struct fold *f, uint32_t symbol)
+{
+	enum frame_kind kind = f->symbols[symbol].frame_kind;
+
+	return kind > FRAME_INLINED ? strlen(" []") + strlen(frame_kind_name(kind)) : 0;
+}
+
+/* How well the name of @symbol is meant by @wanted: 3 it is the name, 2 the name without parameters, template arguments or kind, 1
+ * the last part of that ("f" of "ns::type::f(int)", "package.Class.f [java-c2]", "Class#f [ruby]", "g.<locals>.f [python]"), 0 not. */
+static int name_fits(const struct fold *f, uint32_t symbol, const char *wanted)
 {
 	static const char anonymous[] = "(anonymous namespace)::";
-	size_t len = strlen(wanted), end, last = 0;
-	const char *kind;
-	bool java;
+	const char *name = fold_symbol_name(f, symbol), *bracket;
+	size_t len = strlen(wanted), kind = fold_kind_suffix(f, symbol), end, last = 0;
 
 	if (!strcmp(name, wanted))
 		return 3;
 	if (!strncmp(name, anonymous, sizeof(anonymous) - 1))
 		name += sizeof(anonymous) - 1;
-	end = strcspn(name, "(<");
-	kind = strstr(name, " [");
-	java = kind && !strncmp(kind, " [java-", 7);
-	if (kind)
-		end = min_u64(end, (uint64_t)(kind - name));
+	if (kind) {
+		end = strlen(name) - kind;
+	} else {
+		end = strcspn(name, "(<");
+		bracket = strstr(name, " [");
+		end = bracket ? min_u64(end, (uint64_t)(bracket - name)) : end;
+	}
 	if (end == len && len && !strncmp(name, wanted, len))
 		return 2;
 	for (size_t i = 0; i + 1 < end; i++) {
 		if (name[i] == ':' && name[i + 1] == ':')
 			last = i + 2;
-		else if (java && name[i] == '.')
+		else if (kind && (name[i] == '.' || name[i] == '#'))
 			last = i + 1;
 	}
 	return last && end - last == len && len && !strncmp(name + last, wanted, len);
@@ -223,12 +231,12 @@ int fold_find_function(struct fold *f, const char *wanted, uint8_t **ret_match)
 	if (r < 0)
 		return trace(r);
 	for (uint32_t i = 0; i < f->n_symbols; i++) {
-		int fits = name_fits(fold_symbol_name(f, i), wanted);
+		int fits = name_fits(f, i, wanted);
 
 		best = fits > best ? fits : best;
 	}
 	for (uint32_t i = 0; i < f->n_symbols; i++) {
-		match[i] = name_fits(fold_symbol_name(f, i), wanted) >= best;
+		match[i] = name_fits(f, i, wanted) >= best;
 		found |= match[i];
 	}
 	if (found) {

@@ -64,6 +64,8 @@ struct fold {
 	uint64_t held;			/* bytes, with the profile's */
 };
 
+/* The bytes of the kind at the end of the name of @symbol: " [java-c2]"; 0: none. */
+size_t fold_kind_suffix(const struct fold *f, uint32_t symbol);
 /* @only NULL: all.  -ENOMEM; -E2BIG: profile_strerror(). */
 int fold_init(struct fold *f, const struct profile *profile, const struct profile_filter *only);
 void fold_deinit(struct fold *f);

@@ -78,18 +78,10 @@ static const char *suffix_of(const struct fold_symbol *symbol)
 	return symbol->kind == FOLD_KERNEL ? "_[k]" : suffixes[symbol->frame_kind];
 }
 
-/* The bytes of the kind at the end of the name: " [java-c2]"; 0: none. */
-static size_t kind_suffix(const struct fold *f, uint32_t symbol)
-{
-	enum frame_kind kind = f->symbols[symbol].frame_kind;
-
-	return kind > FRAME_INLINED ? strlen(" []") + strlen(frame_kind_name(kind)) : 0;
-}
-
 static void clean_name(struct folded *f, uint32_t symbol)
 {
 	const char *suffix = suffix_of(&f->fold.symbols[symbol]);
-	size_t from = f->texts.len, kind = kind_suffix(&f->fold, symbol);
+	size_t from = f->texts.len, kind = fold_kind_suffix(&f->fold, symbol);
 
 	append_name(&f->texts, fold_symbol_name(&f->fold, symbol));
 	if (!suffix)

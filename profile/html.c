@@ -165,13 +165,13 @@ static int enter(void *arg, const struct walk_call *call)
 	column_add(&h->guessed, call->guessed);
 	h->climb = 0;
 	h->n_nodes++;
+	if (h->up.bytes.bad || h->function.bytes.bad || h->count.bytes.bad || h->weight.bytes.bad ||
+	    h->guessed.bytes.bad)
+		return fail(-ENOMEM);
 	bytes = h->up.bytes.len + h->function.bytes.len + h->count.bytes.len + h->weight.bytes.len +
 		h->guessed.bytes.len;
 	if (bytes - h->columns_held < FLUSH)
 		return 0;
-	if (h->up.bytes.bad || h->function.bytes.bad || h->count.bytes.bad || h->weight.bytes.bad ||
-	    h->guessed.bytes.bad)
-		return fail(-ENOMEM);
 	r = fold_hold(&h->fold, (int64_t)(bytes - h->columns_held), "calls in its trees");
 	h->columns_held = bytes;
 	return r < 0 ? trace(r) : 0;

@@ -595,7 +595,7 @@ static uint32_t visit(struct walk *w, uint32_t node, uint32_t indent)
 	 * branch. */
 	bool branch = indent && (!alone || w->tree.nodes[n->parent].kind == CALLTREE_PROCESS);
 
-	while (w->bars.len <= indent + 1)
+	while (w->bars.len <= indent + 1 && !w->bars.bad)
 		buffer_append(&w->bars, "", 1);
 	if (w->bars.bad)
 		return indent;
@@ -624,7 +624,7 @@ static int walk_tree(struct walk *w)
 			break;
 		}
 		indent = visit(w, at.node, at.indent);
-		r = report_flush(w->report, false);
+		r = w->bars.bad ? fail(-ENOMEM) : report_flush(w->report, false);
 		if (r < 0)
 			break;
 		next = next_shown(w, w->tree.nodes[at.node].next);
@@ -676,7 +676,7 @@ static int report_tree(struct report *report)
 				? "... and more\n"
 				: "... and more (--limit 0 shows all, --min-percent leaves out "
 				  "the light)\n");
-	return w.bars.bad ? fail(-ENOMEM) : 0;
+	return 0;
 }
 
 /* ---- for programs: JSON, or CSV (RFC 4180) ----

@@ -14,8 +14,8 @@ static const struct trace_stat_info infos[] = {
 static const struct trace_stat_words words[TRACE_STAT_COUNT] = {
 	[STAT_perf_cpu_lost_records] =
 		{"samples of this CPU that found the kernel's ring full: they are not in the trace",
-		 "a larger perf_event_config.ring_buffer_pages, a shorter "
-		 "ring_buffer_read_period_ms, or a "
+		 "record -m with more pages, or a lower -F; in a TraceConfig: a larger "
+		 "perf_event_config.ring_buffer_pages, a shorter ring_buffer_read_period_ms, or a "
 		 "lower timebase.frequency"},
 	[STAT_perf_guardrail_stop_ts] =
 		{"when the profiler ended this data source because it used too much memory (ns)",
@@ -24,11 +24,12 @@ static const struct trace_stat_words words[TRACE_STAT_COUNT] = {
 	[STAT_perf_samples_skipped] =
 		{"samples without a stack: the process was gone, or could "
 		 "not be looked into in time",
-		 "record --realtime, as root, or a lower -F; of a TraceConfig a "
+		 "record --realtime, as root, or a lower -F; in a TraceConfig: a "
 		 "longer perf_event_config.remote_descriptor_timeout_ms"},
 	[STAT_perf_samples_skipped_dataloss] =
 		{"samples without a stack: the unwinder had too much to do",
-		 "a lower timebase.frequency, a narrower callstack_sampling.scope, or a larger "
+		 "record with a lower -F; in a TraceConfig: a lower timebase.frequency, a narrower "
+		 "callstack_sampling.scope, or a larger "
 		 "perf_event_config.max_enqueued_footprint_kb"},
 	[STAT_packet_skipped_seq_needs_incremental_state_invalid] =
 		{"packets that cannot be read, because data that they refer to was lost",

@@ -286,6 +286,7 @@ static const int of_accept[] = {
 	SYS_rseq,
 	SYS_seccomp,
 	SYS_set_robust_list,
+	SYS_setsid,
 	SYS_setsockopt,
 	SYS_shutdown,
 	SYS_socketpair,

@@ -189,12 +189,12 @@ void rights_prepare_session(bool probes)
 	struct caps caps;
 	uint64_t for_helpers, mask;
 
+	raise_limit(RLIMIT_NICE, 40);
 	/* The kernel shows a process without SYS_PTRACE only to a process that has every capability it has. */
 	if (caps_get(&caps) < 0 || !(caps.permitted & CAPS_BIT(CAP_SYS_PTRACE)))
 		return;
 	for_helpers = with_older(&caps, FOR_OPENER, CAP_CHECKPOINT_RESTORE);
 	caps_limit_helpers(for_helpers);
-	raise_limit(RLIMIT_NICE, 40);
 	mask = for_helpers | for_session(&caps, probes) | FOR_OUTPUT;
 	drop_bounding(mask);
 	(void)caps_keep(mask);

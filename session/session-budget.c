@@ -194,7 +194,8 @@ static bool caught_up(const struct session *s)
 void session_budget_add_skipped(struct session *s, uint64_t now)
 {
 	struct session_budget *b = &s->budget;
-	uint64_t clock, counted;
+	uint64_t clock;
+	int64_t missing;
 
 	if (s->options.max_cpu_ppm || b->rate < SKIPS_HZ || s->state != SESSION_RUNNING ||
 	    !perf_source_options(s->source)->tasks || s->waits || s->options.armed || !caught_up(s))
@@ -204,8 +205,12 @@ void session_budget_add_skipped(struct session *s, uint64_t now)
 	if (b->clock == clock)
 		return;
 	b->clock = clock;
-	counted = s->counts.lost_samples * NSEC_PER_SEC / b->rate + s->account.throttled_ns;
-	owe(s, (int64_t)(clock - reader_weights(s->reader)->sampled - counted));
+	missing = (int64_t)(clock - reader_weights(s->reader)->sampled -
+			    s->counts.lost_samples * NSEC_PER_SEC / b->rate);
+	/* A thread's event stays throttled while the thread runs on another CPU. */
+	if (missing > 0)
+		missing -= (int64_t)min_u64(s->account.throttled_ns, (uint64_t)missing);
+	owe(s, missing);
 }
 
 /* The kernel's records of processes that start, and of what they map, are read for the samples that may come: fewer samples do not

@@ -21,8 +21,8 @@ static bool is_quiet(struct session *s)
 {
 	uint64_t received = s->account.received;
 	bool quiet = received == s->idle.received && !account_in_flight(&s->account) &&
-		     !loader_pending(s->loader) && !s->flushes.n && !s->eager_until && !s->n_soon &&
-		     !session_has_records(s, false);
+		     !loader_pending(s->loader) && !s->flushes.n && !s->hold.since &&
+		     !s->eager_until && !s->n_soon && !session_has_records(s, false);
 
 	s->idle.received = received;
 	return quiet;

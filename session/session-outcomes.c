@@ -6,7 +6,9 @@
  *   taken ──► sample of 10.30 │ module wanted │ sample of 10.35 │ flushed      the dump was read at 10.29, and is read now
  *                              └─ at once
  *
- * They cause this reading, and main wakes up when it is there.  They wait for HOLD_MS at most, and until a quarter of the queue is
+ * Outcomes with kernel frames wait, as long as it takes, for the thread that reads the kernel's symbols for all sessions.
+ *
+ * Those of jitdumps cause this reading, and main wakes up when it is there.  They wait for HOLD_MS at most, and until a quarter of the queue is
  * in use, so the unwinder never waits for them.  Requests do not wait: other samples depend on them.  A flush waits, as it covers
  * the samples before it. */
 #include <errno.h>
@@ -74,6 +76,11 @@ static bool holds(struct session *s, const struct outcome *next)
 	struct session_hold *hold = &s->hold;
 	uint64_t now;
 
+	if (next->kind == OUTCOME_SAMPLE && next->n_kernel &&
+	    !session_kernel_names_read(s, s->state != SESSION_RUNNING)) {
+		hold->since = clock_ns(CLOCK_MONOTONIC);
+		return true;
+	}
 	if (next->kind != OUTCOME_SAMPLE || s->outcomes.taken < hold->given_up ||
 	    !emit_must_wait(s->emit, &next->info))
 		return false;

@@ -1,6 +1,8 @@
 /* session-private.h - one session, for session*.c only.  Thread: main. */
 #pragma once
 
+#include <pthread.h>
+
 #include "trace/writer.h"
 #include "session/consent/consent.h"
 #include "proc/procmem.h"
@@ -35,9 +37,9 @@ enum {
 	SESSION_ENDED = 512, /* processes that have ended and are remembered for a second */
 	SESSION_MAPS_WAIT_MS = 100,
 	SESSION_MODULE_WAIT_MS = 1000,
-	SESSION_DRAIN_MS = 3000,  /* bound on DRAINING */
-	SESSION_NAMING_MS = 1500, /* bound on NAMING: "symbolised within 2 s of the stop", */
-	SESSION_FULL_MS = 100, /* ... and where the memory cgroup is full, as names need memory */
+	SESSION_DRAIN_MS = 3000, /* bound on DRAINING */
+	SESSION_FULL_MS = 100,	 /* ... and where the memory cgroup is full, as files need memory */
+	SESSION_NAMING_MS = 1500,    /* bound on NAMING: "symbolised within 2 s of the stop" */
 	SESSION_MEMORY_READ_MS = 20, /* the unwinder waits for it */
 	SESSION_RETRIES = 8,	     /* of a module that could not be read */
 	SESSION_GUARDED_LOADS = 8,   /* modules until the memory limit is checked again */
@@ -71,6 +73,8 @@ struct session_flushes {
 /* Shared by the sessions of one process. */
 struct session_shared {
 	struct uw_kernel_names *kernel_names;
+	pthread_t names_reader; /* with reads_names: main only adds names then */
+	bool reads_names;
 	size_t n_users;	  /* of the names */
 	uint64_t left_at; /* CLOCK_MONOTONIC: when the last user dropped them */
 	struct consent *consent;
@@ -166,9 +170,12 @@ struct session {
 	uint64_t clear_at, trim_at; /* the same, for options.clear_ms; 0: none */
 	uint32_t loaded;	    /* modules since the last check of the memory limit */
 	struct session_relief {
-		uint64_t at; /* CLOCK_MONOTONIC: of the last; 0: there was none */
+		uint64_t at;	   /* CLOCK_MONOTONIC: of the last; 0: there was none */
+		uint64_t grown_at; /* the same of one where memory had grown, far from the limit */
 		uint64_t times;
 		enum { RELIEF_NONE, RELIEF_MODULES, RELIEF_TRIM } next; /* step */
+		uint64_t
+			settled_kb; /* own memory a minute after it, or after the start; 0: not yet */
 		uint64_t
 			cgroup_low; /* bytes left in the memory cgroup that are little; 0: it has no limit */
 		uint64_t looked; /* CLOCK_MONOTONIC: at the cgroup */
@@ -342,6 +349,8 @@ void session_marks_free(struct session *s);
 void session_share(struct session *session);
 void session_unshare(struct session *session);
 void session_open_kernel_names(struct session *session);
+/* Are they read?  @wait: then they are.  A thread reads those that sessions share. */
+bool session_kernel_names_read(struct session *session, bool wait);
 /* The user's cache folder (base/cache-dir.h), for the caller to close; < 0: none. */
 int session_cache(const struct session *session);
 /* Reports names that were needed and could not be read. */
@@ -354,6 +363,9 @@ uint64_t session_status_memory_kb(const char *text);
 bool session_holds_most(const struct session *session);
 /* At the start: its limit is what the memory cgroup has, or it fails with a line. */
 int session_fit_memory(struct session *s, char *error, size_t error_size);
+/* Has own memory, now @kb, grown so far that it is given back?  @since: ns, since the start or the last relief.  *@settled_kb: what it
+ * was when all in use had been read; 0 before that. */
+bool session_memory_grown(uint64_t *settled_kb, uint64_t kb, uint64_t since);
 /* Gives memory back before the session reaches its limit, and ends it where that does not help. */
 int session_keep_memory_small(struct session *session);
 /* The same before its memory cgroup reaches its limit, whatever fills it.  About each second, and at each turn while

@@ -1,8 +1,8 @@
 /* session-shared.c - what the sessions of one process share: the kernel's symbols, the memory
- * limit. Thread: main.
+ * limit. Thread: main, but for read_names().
  *
  * Kernel symbols: while a session runs, KSYMBOL records keep them fresh.  Changes while no session ran
- * are missed, so symbols without users are valid for a minute.
+ * are missed, so symbols without users are valid for a minute.  A thread reads them, and outcomes with kernel frames wait for it.
  *
  * Memory: the kernel counts it by process, and sessions of several users may share this process.
  * So the session that ends is the largest one of the user with sessions that together hold most; the
@@ -12,14 +12,17 @@
  *
  * Before that a session gives back what can be had again: the tables of the trace (a new generation of ids, so what is in use is
  * written once more), modules, and processes that have ended.  The unwinder drops its half of a module in its own time, so the
- * free memory goes back to the kernel a second later.
+ * free memory goes back to the kernel a second later.  A command that records for hours does the same where its memory has
+ * grown, by programs that have ended meanwhile: at most every five minutes.
  *
  * A memory cgroup may be filled by others, too, and the kernel then kills a process of it: after our helper processes maybe a
- * target.  So a session gives back what it can where little is left, and ends where that does not help. */
+ * target.  So a session gives back what it can where little is left, and ends where that does not help, without the names
+ * that it lacks: the helper that reads them would fill the rest. */
 #include <errno.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
+#include <pthread.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -39,6 +42,10 @@ enum {
 	RELIEF_TRIM_S = 2,
 	RELIEF_SHARE =
 		8, /* of the limit: it begins so much below, and may take so much more until it works */
+	SETTLED_S = 60,	 /* after the start, or a relief, what is in use has been read */
+	GROWN_S = 300,	 /* ... and it is looked at whether memory has grown since SETTLED_S by */
+	GROWN_SHARE = 4, /* so much of it, and GROWN_KB */
+	GROWN_KB = 16 << 10,
 	CGROUP_SHARE = 8, /* of what a memory cgroup has left at the start: that is little */
 	CGROUP_NEAR = 2,  /* times as much: it is looked at each CGROUP_MS */
 	CGROUP_MS = 50,
@@ -58,11 +65,25 @@ int session_shared_new(struct session_shared **ret_shared)
 	return 0;
 }
 
+static bool names_read(struct session_shared *shared, bool wait)
+{
+	if (shared->reads_names)
+		shared->reads_names = wait ? pthread_join(shared->names_reader, NULL)
+					   : pthread_tryjoin_np(shared->names_reader, NULL);
+	return !shared->reads_names;
+}
+
+static void free_shared_names(struct session_shared *shared)
+{
+	(void)names_read(shared, true);
+	shared->kernel_names = uw_kernel_names_free(shared->kernel_names);
+}
+
 struct session_shared *session_shared_free(struct session_shared *shared)
 {
 	if (!shared)
 		return NULL;
-	(void)uw_kernel_names_free(shared->kernel_names);
+	free_shared_names(shared);
 	free(shared);
 	return NULL;
 }
@@ -118,6 +139,19 @@ static bool is_fresh(const struct session_shared *shared)
 	       clock_ns(CLOCK_MONOTONIC) - shared->left_at < KEPT_S * NSEC_PER_SEC;
 }
 
+/* The 100 ms that main would take are longer than the rings of another session last. */
+static void *read_names(void *names)
+{
+	(void)pthread_setname_np(pthread_self(), "pw-kallsyms");
+	uw_kernel_names_read(names);
+	return NULL;
+}
+
+bool session_kernel_names_read(struct session *s, bool wait)
+{
+	return !s->options.shared || names_read(s->options.shared, wait);
+}
+
 void session_open_kernel_names(struct session *s)
 {
 	struct session_shared *shared = s->options.shared;
@@ -129,18 +163,25 @@ void session_open_kernel_names(struct session *s)
 		return;
 	}
 	if (shared->kernel_names && !is_fresh(shared))
-		shared->kernel_names = uw_kernel_names_free(shared->kernel_names);
-	if (!shared->kernel_names && open_names(s, &shared->kernel_names) != 0)
-		return;
+		free_shared_names(shared);
+	if (!shared->kernel_names) {
+		if (open_names(s, &shared->kernel_names) != 0)
+			return;
+		shared->reads_names = pthread_create(&shared->names_reader, NULL, read_names,
+						     shared->kernel_names) == 0;
+	}
 	s->kernel_names = shared->kernel_names;
 	shared->n_users++;
 }
 
 void session_check_kernel_names(struct session *s)
 {
-	int r = s->kernel_names ? uw_kernel_names_error(s->kernel_names) : 0;
 	char line[160];
+	int r;
 
+	if (!session_kernel_names_read(s, s->state != SESSION_RUNNING))
+		return;
+	r = s->kernel_names ? uw_kernel_names_error(s->kernel_names) : 0;
 	(void)snprintf(line, sizeof(line), "kernel frames have no symbols (/proc/kallsyms: %s)",
 		       strerror(-r));
 	if (r < 0 && !session_has_note(s, line))
@@ -234,6 +275,7 @@ static int relieve(struct session *s, uint64_t now)
 	s->relief.at = now;
 	s->relief.times++;
 	s->relief.next = RELIEF_MODULES;
+	s->relief.settled_kb = 0;
 	emit_note_uses(s->emit);
 	process_table_release_ended(s->processes, 0);
 	return r < 0 ? trace(r) : 0;
@@ -241,7 +283,9 @@ static int relieve(struct session *s, uint64_t now)
 
 static void trim(struct session *s, uint64_t now)
 {
-	if (s->relief.next != RELIEF_TRIM || now - s->relief.at < RELIEF_TRIM_S * NSEC_PER_SEC)
+	uint64_t at = max_u64(s->relief.at, s->relief.grown_at);
+
+	if (s->relief.next != RELIEF_TRIM || now - at < RELIEF_TRIM_S * NSEC_PER_SEC)
 		return;
 	s->relief.next = RELIEF_NONE;
 #ifdef __GLIBC__
@@ -313,6 +357,29 @@ int session_keep_cgroup(struct session *s)
 	}
 }
 
+bool session_memory_grown(uint64_t *settled_kb, uint64_t kb, uint64_t since)
+{
+	if (!*settled_kb && since >= SETTLED_S * NSEC_PER_SEC)
+		*settled_kb = kb;
+	return since >= GROWN_S * NSEC_PER_SEC &&
+	       kb > *settled_kb + max_u64(*settled_kb / GROWN_SHARE, GROWN_KB);
+}
+
+/* In a daemon the memory of the process is that of several sessions. */
+static int relieve_grown(struct session *s, uint64_t kb, uint64_t now)
+{
+	uint64_t tried = s->relief.at, last = max_u64(tried, s->relief.grown_at);
+	int r;
+
+	if (s->options.shared ||
+	    !session_memory_grown(&s->relief.settled_kb, kb, now - max_u64(last, s->started_at)))
+		return 0;
+	r = relieve(s, now);
+	s->relief.grown_at = now;
+	s->relief.at = tried; /* of an attempt to stay below a limit */
+	return r;
+}
+
 int session_keep_memory_small(struct session *s)
 {
 	uint64_t kb, now = clock_ns(CLOCK_MONOTONIC), own = s->options.memory_kb;
@@ -322,8 +389,10 @@ int session_keep_memory_small(struct session *s)
 	trim(s, now);
 	kb = own_memory_kb();
 	s->loaded = 0;
-	if (kb <= limit - share || s->state != SESSION_RUNNING)
+	if (s->state != SESSION_RUNNING)
 		return 0;
+	if (kb <= limit - share)
+		return relieve_grown(s, kb, now);
 	if (kb <= limit + (own ? 0 : share)) {
 		if (since >= RELIEF_S * NSEC_PER_SEC)
 			return trace(relieve(s, now));

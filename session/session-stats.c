@@ -239,6 +239,19 @@ static double accounted(const struct session *s, const struct perf_counts *count
 	return used > 1 && used < rounded ? 1 : used;
 }
 
+/* Throttled time in which the targets ran: a thread's event stays throttled while the thread runs on another CPU, so that it is no
+ * more than what is missing. */
+static uint64_t throttled_ns(const struct session *s)
+{
+	const struct account *a = &s->account;
+	uint64_t clock = s->counts.task_clock_ns;
+
+	if (s->options.specs[0].weight != PERF_WEIGHT_TIME || s->options.machine || s->stood_in ||
+	    !clock)
+		return a->throttled_ns;
+	return min_u64(a->throttled_ns, clock > a->weight ? clock - a->weight : 0);
+}
+
 /* One system call an event, and a thousand threads have thousands of events: this may use 1 % of a
  * CPU. */
 void session_read_counts(struct session *s, uint64_t now)
@@ -306,6 +319,7 @@ int session_summary(struct session *s, struct session_summary *ret)
 		.n_notes = s->n_notes,
 	};
 	ret->account.parked = unwind_stage_parked(s->unwinder);
+	ret->account.throttled_ns = throttled_ns(s);
 	if (s->account.emitted)
 		ret->self_us_per_sample = ret->self_cpu_s * 1e6 / (double)s->account.emitted;
 	stats_unsymbolized(s->emit, ret);
@@ -559,6 +573,9 @@ static void cpu_back(void *session, uint32_t cpu)
 {
 	struct session *s = session;
 
+	/* What began and ended there meanwhile gave no record. */
+	process_table_unsure(s->processes);
+	s->gone.rounds = 3;
 	session_note(s,
 		     "CPU %u was offline for a while: what ran before its events were opened again "
 		     "is missing",

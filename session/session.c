@@ -319,9 +319,9 @@ static void finish(struct session *s)
 	give_up_in_flight(s);
 	if (emit_lines_left(s->emit))
 		session_note(s,
-			     "%lu addresses have no inlined calls and lines in the trace: the time "
+			     "%lu addresses have no inlined calls and lines in the trace: the %s "
 			     "for the lookup was over",
-			     emit_lines_left(s->emit));
+			     emit_lines_left(s->emit), s->relief.full ? "memory" : "time");
 	if (r >= 0)
 		r = session_write_stats(s);
 	if (r >= 0)
@@ -363,18 +363,20 @@ static void advance(struct session *s)
 		}
 		if (r >= 0 && (s->drained || now > s->deadline)) {
 			s->state = SESSION_NAMING;
-			s->deadline = now + (s->relief.full ? SESSION_FULL_MS : SESSION_NAMING_MS) *
-						    NSEC_PER_MSEC;
+			s->deadline = now;
 			r = EACH_PART(stop, s);
-			emit_ask_names(s->emit);
+			if (!s->relief.full) {
+				s->deadline += SESSION_NAMING_MS * NSEC_PER_MSEC;
+				emit_ask_names(s->emit);
+			}
 			r = r < 0 ? r : write_other_losses(s);
 		}
 	}
-	if (s->state == SESSION_NAMING)
+	if (s->state == SESSION_NAMING && now < s->deadline)
 		emit_ask(s->emit);
 	if (r < 0)
 		fail_session(s, r, "the end of the recording");
-	if (s->state == SESSION_NAMING && (!names_pending(s) || now > s->deadline)) {
+	if (s->state == SESSION_NAMING && (!names_pending(s) || now >= s->deadline)) {
 		finish(s);
 		(void)flush_sink(s); /* marks waiting flushes as due; there is nothing to write */
 	}
@@ -396,7 +398,8 @@ void session_stop(struct session *s)
 	s->stopped_at = clock_ns(CLOCK_MONOTONIC);
 	if (s->options.poll_ms && poll_counters(s) < 0)
 		fail_session(s, -EIO, "writing the trace");
-	s->deadline = s->stopped_at + SESSION_DRAIN_MS * NSEC_PER_MSEC;
+	s->deadline = s->stopped_at +
+		      (s->relief.full ? SESSION_FULL_MS : SESSION_DRAIN_MS) * NSEC_PER_MSEC;
 	/* Without these counts the losses of the trace are unknown. */
 	r = perf_source_disable(s->source);
 	if (r < 0)
@@ -407,7 +410,8 @@ void session_stop(struct session *s)
 	if (r < 0)
 		fail_session(s, r, "the kernel's counts cannot be read");
 	s->used_at_stop = session_used_ns(s);
-	loader_pace(s->loader, 0);
+	if (!s->relief.full)
+		loader_pace(s->loader, 0);
 	reader_thin(s->reader, UINT64_MAX);
 	reader_end_throttles(s->reader);
 	reader_release_all(s->reader);
@@ -576,23 +580,17 @@ static int scan_processes(struct session *s)
 	return 0; /* else their mappings are read when they are sampled */
 }
 
-/* A reader that waits for a CPU lets its rings fill.  The unwinder raises its own priority. */
-static void raise_priority(struct session *s)
+static void be_realtime(struct session *s)
 {
 	const struct sched_param param = {.sched_priority = 1};
 
-	if (s->options.realtime) {
-		if (sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &param) == 0)
-			session_note(s, "the reader runs with real-time priority (SCHED_RR 1)");
-		else
-			session_note(s,
-				     "real-time priority was refused (%s); hint: run as root, or "
-				     "raise RLIMIT_RTPRIO",
-				     strerror(errno));
-	} else {
-		(void)setpriority(PRIO_PROCESS, 0, SESSION_NICE);
-	}
-	s->nice = getpriority(PRIO_PROCESS, 0);
+	if (sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &param) == 0)
+		session_note(s, "the reader runs with real-time priority (SCHED_RR 1)");
+	else
+		session_note(s,
+			     "real-time priority was refused (%s); hint: run as root, or "
+			     "raise RLIMIT_RTPRIO",
+			     strerror(errno));
 }
 
 int session_sample(struct session *s, bool on)
@@ -604,7 +602,9 @@ int session_start(struct session *s)
 {
 	int r;
 
-	raise_priority(s);
+	if (s->options.realtime)
+		be_realtime(s);
+	s->nice = getpriority(PRIO_PROCESS, 0);
 	r = writer_start(s->writer);
 	if (r >= 0)
 		r = s->sink->flush(s->sink);
@@ -686,7 +686,7 @@ static void ksymbol_seen(void *arg, uint64_t start, uint32_t len, const char *na
 
 	if (!s->kernel_names)
 		return;
-	if (gone)
+	if (gone && session_kernel_names_read(s, true))
 		uw_kernel_names_remove(s->kernel_names, start);
 	else
 		(void)uw_kernel_names_add(s->kernel_names, start, len, name);
@@ -774,7 +774,6 @@ static int make_stages(struct session *s)
 	const struct session_options *so = &s->options;
 	struct unwind_options uo = {
 		.engine = so->engine,
-		.nice = so->realtime ? 0 : SESSION_NICE,
 		.realtime = so->realtime,
 		/* The oracles parse copies of whole files. */
 		.in_main = so->engine != UW_ENGINE_LIBUNWIND && so->engine != UW_ENGINE_LIBDW,
@@ -850,6 +849,9 @@ static int session_make(struct session *s, char *error, size_t error_size)
 {
 	int r = waker_init(&s->unwinder_waker);
 
+	/* A reader that waits for a CPU lets its rings fill, and samples wait for the files that the loader's thread and helper
+	 * processes read: these are made with the priority that is set here. */
+	(void)setpriority(PRIO_PROCESS, 0, SESSION_NICE);
 	if (r >= 0)
 		r = waker_init(&s->main_waker);
 	if (r >= 0)

@@ -54,6 +54,8 @@ void stats_of(const struct session_summary *summary, struct stats *list)
 	stats_add(list, (double)a->cut, "stacks.cut");
 	if (a->too_deep)
 		stats_add(list, (double)a->too_deep, "stacks.cut.%s", uw_reason_name(UW_TOO_DEEP));
+	if (a->switched)
+		stats_add(list, (double)a->switched, "stacks.cut.other-stack");
 	for (int i = 0; i < UW_REASON_COUNT; i++) {
 		if (a->failed[i])
 			stats_add(list, (double)a->failed[i], "stacks.failed.%s",

@@ -147,6 +147,15 @@ static const char *known_name(const struct uw_kernel_names *n, uint64_t address,
 	return name;
 }
 
+void uw_kernel_names_read(struct uw_kernel_names *n)
+{
+	if (n->asked)
+		return;
+	n->asked = true;
+	if (!read_table(n))
+		read_all(n);
+}
+
 const char *uw_kernel_name(struct uw_kernel_names *n, uint64_t address, uint64_t *ret_start)
 {
 	const char *name = uw_kallsyms_name(n->since, address, ret_start);
@@ -154,11 +163,7 @@ const char *uw_kernel_name(struct uw_kernel_names *n, uint64_t address, uint64_t
 
 	if (name)
 		return name;
-	if (!n->asked) {
-		n->asked = true;
-		if (!read_table(n))
-			read_all(n);
-	}
+	uw_kernel_names_read(n);
 	name = known_name(n, address, ret_start, &settled);
 	if (settled || n->error || (!n->may_look && (name || n->all)))
 		return name;

@@ -23,6 +23,8 @@ int uw_kernel_names_new_of(struct uw_kallsyms *symbols, struct uw_kernel_names *
 /* Writes the table for later runs, if symbols were read that are not in one. */
 struct uw_kernel_names *uw_kernel_names_free(struct uw_kernel_names *names);
 
+/* Reads the symbols at once; in a thread of its own _add() and _tick() may be called meanwhile, nothing else. */
+void uw_kernel_names_read(struct uw_kernel_names *names);
 /* As uw_kallsyms_name(); borrowed until the next call of this header. */
 const char *uw_kernel_name(struct uw_kernel_names *names, uint64_t address, uint64_t *ret_start);
 /* PERF_RECORD_KSYMBOL. */

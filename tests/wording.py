@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """wording.py - words that have made readers stop: in string literals of the product, comments, identifiers, man pages, documents,
-and in comments and names of functions of the tests' scripts.
+comments of the flame graph page, and in comments and names of functions of the tests' scripts.
 
 CONTRIBUTING.md, Language.  Prints FILE:LINE: WORD -> REPLACEMENT for each, and exits 1 if there is one.  Code in a document (in
 backquotes or a fenced block) is not looked at.
@@ -34,6 +34,8 @@ WORDS = [
     (r"unless", "if not, except where"),
     (r"not implemented", "left to FUNCTION"),
 ]
+# In strings that a user sees: a comment's noun is near.
+WORDS_OF_STRINGS = re.compile(r"\bof them\b|\bthose of\b", re.I)
 
 
 PATTERN = re.compile("|".join(rf"(?P<w{i}>\b(?:{regex})\b)" for i, (regex, _) in enumerate(WORDS)), re.I)
@@ -94,22 +96,26 @@ def of_document(text):
 def main():
     files = sys.argv[1:] or subprocess.check_output(
         ["git", "ls-files", "*.c", "*.h", "*.md", "docs/*.5", "protos/*.proto", "selinux/*",
-         "rc/perfwind.conf", "rc/*.service", "rc/*.socket", "rc/debian/control", "tests/*.py", "tests/*.sh", "tests/run",
+         "profile/*.js", "profile/*.html", "Makefile", "rc/perfwind.conf", "rc/*.service", "rc/*.socket", "rc/debian/control", "tests/*.py", "tests/*.sh", "tests/run",
          "tests/integration/lib", ":!tests/wording.py"], text=True).split()
     found = 0
     for name in files:
         source, product = name.endswith((".c", ".h")), not name.startswith("tests/")
-        script = not source and not product and not name.endswith(".md")
+        script = not source and (not product and not name.endswith(".md") or name == "Makefile")
         with open(name, encoding="utf-8") as f:
             text = f.read()
-        literals = of_source(text) if source and product else ()  # a test's are its data
-        comments = of_comments(text) if source else of_script(text) if script else of_document(text)
+        literals = [*of_source(text)] if source and product else []  # a test's are its data
+        comments = of_comments(text) if source or name.endswith(".js") else of_script(text) if script else of_document(text)
         for line, words in [*literals, *comments]:
             if words in NAMES:
                 continue
             for m in PATTERN.finditer(re.sub(r"\\[nt]|\\$", " ", words)):
                 found += 1
                 print(f"{name}:{line}: {m.group()} -> {WORDS[int(m.lastgroup[1:])][1]}")
+        for line, words in literals:
+            for m in WORDS_OF_STRINGS.finditer(re.sub(r"\\[nt]|\\$", " ", words)):
+                found += 1
+                print(f"{name}:{line}: {m.group()} -> repeat the noun")
         names = of_names(text) if source else ()
         if script:
             names = ((text.count("\n", 0, m.start()) + 1, m.group().strip()) for m in SCRIPT_NAME.finditer(text))

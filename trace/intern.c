@@ -386,6 +386,8 @@ static size_t kind_text(const struct intern_frame *f, char to[static 64])
 	const char *kind = f->kind > FRAME_KERNEL ? frame_kind_name(f->kind) : "";
 	const char *guessed = f->rel_pc & WRITER_GUESSED ? FRAME_KIND_GUESSED : "";
 
+	if (!*kind && !*guessed) /* nearly all */
+		return 0;
 	return (size_t)snprintf(to, 64, "%s%s%s", kind, *kind && *guessed ? " " : "", guessed);
 }
 

@@ -168,6 +168,11 @@ static const char *words_of(int error)
 	}
 }
 
+void late_sink_report_error(const char *path, int error)
+{
+	log_error("the trace cannot be written to %s (-o): %s", path, words_of(error));
+}
+
 bool late_sink_report(const struct sink *sink)
 {
 	const struct late_sink *late = container_of(sink, struct late_sink, sink);
@@ -177,6 +182,6 @@ bool late_sink_report(const struct sink *sink)
 		return false;
 	r = late->error < 0 ? late->error : late->failed;
 	if (r < 0)
-		log_error("the trace cannot be written to %s (-o): %s", late->path, words_of(r));
+		late_sink_report_error(late->path, r);
 	return r < 0;
 }

@@ -20,5 +20,7 @@ int late_sink_end(struct sink *sink, bool full);
 /* Nothing was recorded: the file goes away when the sink is freed, and an older one gets its name back.  Accepts any
  * sink or NULL; what a pipe or device has received stays. */
 void late_sink_discard(struct sink *sink);
+/* The line for a file that was not created or written. */
+void late_sink_report_error(const char *path, int error);
 /* Logs one line if the file could not be created or written.  Accepts any sink. */
 bool late_sink_report(const struct sink *sink);

@@ -15,8 +15,10 @@
  *     the walk ends at goexit, at the end of the goroutine's stack
  *
  * They are marked as guessed where they were read late (uw_snapshot.time), and where they were not the same at an earlier sample of
- * this goroutine in the same call.  C functions of a few microseconds have returned before the read: where an earlier sample had the
- * same goroutine, as deep, in the same C function, its frames are joined, as guesses.
+ * this goroutine in the same call.  Functions of a few microseconds have returned before the read: where an earlier sample had the
+ * same goroutine, as deep, in the same call of C, its frames are joined, as guesses.  Of systemstack the copy does not have the
+ * goroutine, but rbp as the function that was called there has kept it, which is in the goroutine's innermost frame: an earlier sample
+ * with this rbp in this function is joined.  (Another goroutine may have got the same memory since.)
  *
  * Where a BPF program has copied the goroutine's stack at the sample (perf/at-sample.h), that copy is used: it is exact.
  *
@@ -35,6 +37,9 @@ enum {
 	GO_STACK_MAX = 1 << 30, /* runtime.main sets it */
 	GO_TOP = 256,		/* bytes from goexit's frame to the end of the stack */
 	GO_INNER = 256, /* bytes that the frame of a function called at the switch has at most */
+	/* Bytes of systemstack that run on the thread's own stack, before the return address of its call and behind it, at most. */
+	GO_LEAF_BEFORE = 8,
+	GO_LEAF_AFTER = 0x22,
 	GO_PIECE = 48 << 10, /* is read with the words around; deeper stacks have further pieces */
 };
 
@@ -182,6 +187,23 @@ static bool saved_by_cgo(const struct go_walk *x, uint64_t *ret_g, uint64_t *ret
 	return words[0] < GO_STACK_MAX;
 }
 
+/* rbp as the function had it that switched: the frame pointers of Go's functions on the thread's own stack lead there.  0: they do not,
+ * as in C. */
+static uint64_t saved_bp(const struct go_walk *x)
+{
+	const struct uw_snapshot *s = x->w->snapshot;
+	uint64_t base = x->w->base, len = s->stack_len, bp = s->regs[x->w->machine->fp], next;
+
+	while (bp >= base && len >= sizeof(next) && bp - base <= len - sizeof(next) &&
+	       bp < x->w->sp) {
+		memcpy(&next, s->stack + (bp - base), sizeof(next));
+		if (next >= base && next <= bp)
+			return 0;
+		bp = next;
+	}
+	return vm_memory_is_address(bp) && !(bp & 7) && (bp < base || bp - base >= len) ? bp : 0;
+}
+
 static enum go_found find_by_cgo(struct go_walk *x)
 {
 	uint64_t g, depth, words[2];
@@ -249,7 +271,8 @@ static bool words_hold(const struct go_walk *x, const uint8_t *words)
 	const struct go_place *p = &x->place;
 	uint64_t g[GO_G_WORDS], curg;
 
-	if (memcmp(words, x->w->snapshot->stack + (x->window - x->w->base), x->window_len))
+	if (x->window_len &&
+	    memcmp(words, x->w->snapshot->stack + (x->window - x->w->base), x->window_len))
 		return false;
 	words += x->window_len;
 	if (x->kind == CODE_GO_NONE)
@@ -300,6 +323,8 @@ static enum code_go kind_of(struct go_walk *x)
 	uint8_t code[CODE_BEFORE + CODE_GO_AFTER];
 	size_t len;
 
+	if (!(x->w->frames[x->w->n - 1] & UW_FRAME_CALLER)) /* native_go_leaf() */
+		return CODE_GO_SYSTEMSTACK;
 	if (known->address == ra && known->key == key && key)
 		return known->kind;
 	len = native_code(x->w, ra, CODE_BEFORE, CODE_GO_AFTER, code);
@@ -441,43 +466,74 @@ static uint64_t key_of(const struct walk *w, uint64_t g, uint64_t depth)
 	return hash_u64(hash ^ w->frames[w->n - 1]);
 }
 
-static struct go_kept *kept_of(const struct native *e, const struct walk *w)
+/* By rbp, and by the function that was called on the thread's own stack: for what is joined.  0: none. */
+static uint64_t key_of_bp(const struct go_walk *x, uint64_t bp)
 {
-	return &e->go->kept[w->go_key % GO_KEPT];
+	const struct walk *w = x->w;
+	uint64_t frame = w->n > 1 ? w->frames[w->n - 2] : 0, begin, end;
+	uint64_t pc = uw_frame_pc(frame) - (frame & UW_FRAME_CALLER ? 1 : 0);
+	struct native_place place;
+
+	if (!bp || native_place(w, pc, &place) != NATIVE_PLACE ||
+	    !native_function(x->e, &place, &begin, &end))
+		return 0;
+	return hash_u64(hash_u64(bp ^ (uint64_t)w->snapshot->space->key << 32) ^
+			(pc - place.vaddr + begin));
+}
+
+static struct go_kept *kept_of(const struct native *e, uint64_t key)
+{
+	return &e->go->kept[key % GO_KEPT];
+}
+
+static void keep(struct native *e, const struct walk *w, uint64_t key, uint64_t hash, uint64_t time)
+{
+	struct go_kept *kept = kept_of(e, key);
+	uint32_t n = w->n - w->seam;
+
+	*kept = (struct go_kept){.key = key, .hash = hash, .time = time};
+	if (n > GO_KEPT_FRAMES)
+		return;
+	memcpy(kept->frames, w->frames + w->seam, n * sizeof(*kept->frames));
+	kept->n = n;
 }
 
 bool native_go_confirms(struct native *e, const struct walk *w, uint64_t read_at)
 {
-	struct go_kept *kept = kept_of(e, w);
-	uint32_t n = w->n - w->seam;
+	const struct go_kept *kept = kept_of(e, w->go_key);
 	uint64_t hash = w->sp;
 	bool same;
 
+	if (!w->go_key)
+		return false;
 	for (uint32_t i = w->seam; i < w->n; i++)
 		hash = hash_u64(hash ^ w->frames[i]);
 	same = kept->key == w->go_key && kept->hash == hash && kept->time < w->snapshot->time;
 	if (!same)
-		*kept = (struct go_kept){.key = w->go_key, .hash = hash, .time = read_at};
-	if (!same && n <= GO_KEPT_FRAMES) {
-		memcpy(kept->frames, w->frames + w->seam, n * sizeof(*kept->frames));
-		kept->n = n;
-	}
+		keep(e, w, w->go_key, hash, read_at);
+	if (w->go_bp_key)
+		keep(e, w, w->go_bp_key, hash, read_at);
 	return same || !w->snapshot->time; /* not known */
 }
 
 bool native_go_join(struct native *e, struct walk *w)
 {
-	const struct go_kept *kept = kept_of(e, w);
+	const uint64_t keys[] = {w->go_key, w->go_bp_key};
+	const struct go_kept *kept;
 
-	if (!w->go_key || kept->key != w->go_key || !kept->n || kept->n > w->max - w->seam)
-		return false;
-	w->n = w->seam;
-	for (uint32_t i = 0; i < kept->n; i++)
-		w->frames[w->n++] = kept->frames[i] | UW_FRAME_GUESSED;
-	w->res->completed = true;
-	e->stats.completed_stacks++;
-	walk_end(w, UW_WHOLE, UW_OK, 0);
-	return true;
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		kept = kept_of(e, keys[i]);
+		if (!keys[i] || kept->key != keys[i] || !kept->n || kept->n > w->max - w->seam)
+			continue;
+		w->n = w->seam;
+		for (uint32_t k = 0; k < kept->n; k++)
+			w->frames[w->n++] = kept->frames[k] | UW_FRAME_GUESSED;
+		w->res->completed = true;
+		e->stats.completed_stacks++;
+		walk_end(w, UW_WHOLE, UW_OK, 0);
+		return true;
+	}
+	return false;
 }
 
 /* ---- the walk ---- */
@@ -486,14 +542,15 @@ bool native_go_join(struct native *e, struct walk *w)
 static enum step leave(struct go_walk *x, enum go_found found)
 {
 	struct walk *w = x->w;
-	uint64_t g, depth;
-	bool copied;
+	bool leaf = !(w->frames[w->n - 1] & UW_FRAME_CALLER), copied, in_place;
+	uint64_t g, depth, bp;
 
 	if (x->e->tail_owner == w)
 		x->e->tail_owner = NULL;
 	w->go_from = w->sp;
 	w->res->other_stack = w->snapshot->space->memory != NULL;
 	set_window(x);
+	bp = saved_bp(x);
 	copied = find_copy(x);
 	if (copied)
 		found = GO_FOUND;
@@ -511,12 +568,17 @@ static enum step leave(struct go_walk *x, enum go_found found)
 	else
 		w->seam = w->n;
 	w->go_key = is_cgo(x) && saved_by_cgo(x, &g, &depth) ? key_of(w, g, depth) : 0;
-	if (found != GO_FOUND)
+	w->go_bp_key = x->kind == CODE_GO_SYSTEMSTACK ? key_of_bp(x, bp) : 0;
+	in_place = found == GO_FOUND && bp >= x->place.sp && bp < x->place.hi;
+	/* The copy of a leaf has no words to compare: rbp has to lead there, and the frames are guesses. */
+	if (found != GO_FOUND || (leaf && !copied && !in_place))
 		return walk_end(w, UW_CUT, UW_OK, w->sp);
 	if (x->kind == CODE_GO_NONE)
 		w->go_key = key_of(w, 0, x->place.sp);
-	else if (!w->go_key)
+	else if (!w->go_key && (!leaf || copied))
 		w->go_key = key_of(w, x->place.g, x->place.hi - x->place.sp);
+	if (!in_place) /* rbp is any number */
+		w->go_bp_key = 0;
 	w->go_top = x->kind == CODE_GO_NONE ? 0 : x->place.hi;
 	if (x->kind != CODE_GO_NONE) {
 		uint64_t m = x->place.m ? x->place.m : x->thread->place.m;
@@ -525,6 +587,21 @@ static enum step leave(struct go_walk *x, enum go_found found)
 		x->thread->place.m = m;
 	}
 	return arrive(x);
+}
+
+bool native_go_leaf(const struct walk *w, uint64_t pc)
+{
+	uint8_t code[CODE_BEFORE + GO_LEAF_AFTER + GO_LEAF_BEFORE + CODE_AFTER];
+	size_t before = CODE_BEFORE + GO_LEAF_AFTER;
+	size_t len = native_code(w, pc, before, GO_LEAF_BEFORE + CODE_AFTER, code);
+
+	for (size_t at = CODE_BEFORE; at < len && at <= before + GO_LEAF_BEFORE; at++) {
+		if (code_go_switch(w->machine->arch, code, at, len) != CODE_GO_SYSTEMSTACK)
+			continue;
+		/* mov n(%rax),%rsp leads back */
+		return at >= before || !memmem(code + at, before - at, "\x48\x8b\x60", 3);
+	}
+	return false;
 }
 
 enum step native_go(struct native *e, struct walk *w)

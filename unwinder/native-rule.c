@@ -504,6 +504,10 @@ static bool native_holds(struct native *e, const struct walk *w, const struct na
 						    : rule_guess(RULE_NO_CFI, RULE_FORM_GO);
 			return true;
 		}
+		if (*rule != rule_frame(RULE_SP, 4, 0) && native_go_leaf(w, address)) {
+			*rule = rule_guess(RULE_NO_CFI, RULE_FORM_GO);
+			return true;
+		}
 	}
 	if (native_is_by_go(fde) && calls_vdso(w, address, *rule)) {
 		*rule = rule_guess(RULE_NO_CFI, RULE_FORM_OWN_STACK);
@@ -517,7 +521,8 @@ static bool native_holds(struct native *e, const struct walk *w, const struct na
 		return false;
 	}
 	if (moves)
-		*rule = rule_guess(RULE_NO_CFI, RULE_FORM_UNKNOWN);
+		*rule = rule_guess(RULE_NO_CFI,
+				   native_go_leaf(w, address) ? RULE_FORM_GO : RULE_FORM_UNKNOWN);
 	return known;
 }
 

@@ -509,11 +509,11 @@ static enum step native_arrive(struct walk *w, const struct cfi_regs *regs, bool
 	if (signal)
 		w->frames[w->n - 1] &= ~UW_FRAME_CALLER;
 	w->sp = sp;
+	if (regs->known >> m->fp & 1)
+		w->bp = regs->r[m->fp];
 	if (native_push(w, regs->r[m->pc], signal ? UW_FRAME_SIGNAL : UW_FRAME_CALLER) ==
 	    STEP_ENDED)
 		return STEP_ENDED;
-	if (regs->known >> m->fp & 1)
-		w->bp = regs->r[m->fp];
 	/* An address in no mapping, where it is not known. */
 	if (m->link)
 		w->lr = regs->known >> DWARF_ARM64_LR & 1 ? regs->r[DWARF_ARM64_LR] : UINT64_MAX;

@@ -570,6 +570,7 @@ static void walk_finish(struct native *e, struct walk *w)
 	w->res->n_frames = w->n;
 	used = (w->go ? w->go_from : w->sp) - w->base;
 	w->res->stack_used = used < NATIVE_DEEP_MAX ? (uint32_t)used : 0;
+	w->res->fp = w->bp;
 	e->stats.frames += w->n;
 	if (uw_memory_wanted(w->snapshot->space->memory))
 		return;

@@ -225,6 +225,7 @@ struct walk {
 	bool go;	    /* the frames behind the seam are those of a goroutine (native-go.c) */
 	uint64_t go_copied; /* bytes of deep_read that were copied at the sample */
 	uint64_t go_key;    /* of what native-go.c keeps; 0: none */
+	uint64_t go_bp_key; /* the same by rbp */
 	uint64_t go_from;   /* the stack pointer at the switch */
 	uint64_t go_top;    /* the end of the goroutine's stack; 0: not known */
 	uint64_t far_cfa;   /* x86-64: begin of the caller that cannot be read; 0: none */
@@ -459,7 +460,9 @@ enum step native_ocaml_handler(struct native *e, struct walk *w, rule_t rule);
 /* ---- native-go.c ---- */
 /* One frame on, from the first frame of the thread's own stack to the goroutine that went there. */
 enum step native_go(struct native *e, struct walk *w);
-/* The same from a function that calls the vDSO there. */
+/* Is the instruction at @pc one of systemstack that runs on the thread's own stack, before its call or behind it? */
+bool native_go_leaf(const struct walk *w, uint64_t pc);
+/* The same as native_go() from a function that calls the vDSO there. */
 enum step native_go_clock(struct native *e, struct walk *w);
 /* Does the walk end where a goroutine's stack ends, or is it too deep? */
 bool native_go_ends(const struct walk *w);

@@ -1,7 +1,7 @@
 /* unwinder.c - see unwinder.h.  The table of the engines, the names of engines, reasons and outcomes, and the fallback:
  * frame pointers in place of unwind information that fails.
  *
- *   stacks of a module that fail          a stack that failed, by frame pointers
+ *   stacks of a module that fail          a stack that failed: one frame, or all, by frame pointers
  *   more than 5 %, at least 20            ... ─► ... ─► f ─► start_thread ─► clone3
  *           │                                                 └─ known root of the thread ─┘
  *           └─ 95 % of these walks reach the known root: the module is switched
@@ -74,6 +74,7 @@ enum {
 	ROOT_FRAMES = 4,
 	SUSPECTS = 8,
 	JUDGED_LEAST = 20,
+	JUDGED_MOST = 64, /* then halved: the first ones may have been judged by ld.so's root */
 	LOOK_EACH = 16,
 	MEET_FRAMES = 32, /* the outermost ones: a stack of a target may have thousands */
 	MEET_WALK = 512,
@@ -91,7 +92,7 @@ struct suspect {
 	uint32_t serial;
 	bool switched;
 	uint64_t stacks, failed;
-	uint64_t judged; /* of the failed: those with a known root */
+	uint64_t judged; /* of the last failed: those with a known root */
 	uint64_t proved; /* of these: frame pointers reach it */
 };
 
@@ -142,6 +143,66 @@ static const struct known_root *find_root(struct uw_fallback *f, const struct uw
 }
 
 /* ---- a walk by frame pointers ---- */
+
+/* Frame pointer and stack pointer of frame @i of @res: the same walk, with room for the frames inside of it. */
+static bool registers_at(struct uw_engine *engine, const struct uw_snapshot *s, uint32_t i,
+			 uint64_t *ret_fp, uint64_t *ret_sp)
+{
+	struct uw_result res = {.frames = engine->fallback->walked, .max_frames = i};
+
+	*ret_fp = s->regs[UW_X86_BP];
+	*ret_sp = uw_snapshot_sp(s);
+	if (!i)
+		return true;
+	if (engine->ops->unwind(engine, s, 1, &res) < 0 || res.reason != UW_TOO_DEEP)
+		return false;
+	*ret_fp = res.fp;
+	*ret_sp += res.stack_used;
+	return true;
+}
+
+/* One frame by its frame pointer: frame @failed of @res has no caller by unwind information.  The engine goes on from the
+ * caller that the frame pointer leads to.  Returns as build() does; *ret_pending: a module that has to be loaded before. */
+static uint32_t build_by_one(struct uw_engine *engine, const struct uw_snapshot *s,
+			     const struct uw_result *res, uint32_t failed,
+			     const struct known_root *root, struct uw_module **ret_pending)
+{
+	struct uw_fallback *f = engine->fallback;
+	struct uw_result walk = {.frames = f->walked, .max_frames = UW_MAX_FRAMES - failed - 1};
+	uint64_t regs[UW_X86_COUNT], fp, sp, used, ra;
+	struct uw_snapshot caller = *s;
+
+	/* The frame pointer of the failed frame lies beyond it, in the copy. */
+	if (s->arch != UW_ARCH_X86_64 || s->space->script || !walk.max_frames ||
+	    (failed == res->n_frames - 1 && res->stack_used >= s->stack_len) ||
+	    !registers_at(engine, s, failed, &fp, &sp) || fp < sp || fp & 7)
+		return 0;
+	memcpy(regs, s->regs, sizeof(regs));
+	if (!uw_stack_word(s, fp, &regs[UW_X86_BP]) || !uw_stack_word(s, fp + 8, &regs[UW_X86_IP]))
+		return 0;
+	ra = regs[UW_X86_IP]--; /* a pc in the call */
+	regs[UW_X86_SP] = fp + 16;
+	used = fp + 16 - uw_snapshot_sp(s);
+	if (used & 7)
+		return 0;
+	caller.regs = regs;
+	caller.stack += used;
+	caller.stack_len -= (uint32_t)used;
+	caller.thread = 0;
+	caller.n_python = 0;
+	if (engine->ops->unwind(engine, &caller, 1, &walk) < 0)
+		return 0;
+	if (walk.outcome == UW_PENDING)
+		*ret_pending = walk.pending;
+	if (walk.outcome != UW_WHOLE ||
+	    uw_frame_pc(walk.frames[walk.n_frames - 1]) != uw_frame_pc(root->frames[0]))
+		return 0;
+	memcpy(f->built, res->frames, (failed + 1) * sizeof(*f->built));
+	walk.frames[0] = ra;
+	for (uint32_t i = 0; i < walk.n_frames; i++)
+		f->built[failed + 1 + i] = walk.frames[i] | UW_FRAME_CALLER | UW_FRAME_GUESSED;
+	return failed + 1 + walk.n_frames;
+}
 
 /* The part of @frames that the walk has too: *ret_own is the outermost frame of both, *ret_other where the walk has it. */
 static bool meet(const uint64_t *frames, uint32_t n, const uint64_t *walk, uint32_t n_walk,
@@ -212,17 +273,24 @@ static void count_stack(struct uw_fallback *f, const struct uw_snapshot *s,
 		f->suspects[k].stacks += seen[k] ? LOOK_EACH : 0;
 }
 
+static struct suspect *find_suspect(struct uw_fallback *f, uint32_t serial)
+{
+	for (size_t i = 0; i < f->n_suspects; i++)
+		if (f->suspects[i].serial == serial)
+			return &f->suspects[i];
+	return NULL;
+}
+
 /* Of many modules those with the most failures are kept. */
 static struct suspect *suspect_of(struct uw_fallback *f, uint32_t serial)
 {
-	struct suspect *least = &f->suspects[0];
+	struct suspect *known = find_suspect(f, serial), *least = &f->suspects[0];
 
-	for (size_t i = 0; i < f->n_suspects; i++) {
-		if (f->suspects[i].serial == serial)
-			return &f->suspects[i];
+	if (known)
+		return known;
+	for (size_t i = 0; i < f->n_suspects; i++)
 		if (f->suspects[i].failed < least->failed)
 			least = &f->suspects[i];
-	}
 	if (f->n_suspects < SUSPECTS)
 		least = &f->suspects[f->n_suspects++];
 	*least = (struct suspect){.serial = serial};
@@ -237,26 +305,55 @@ static bool is_of_unwind_information(const struct uw_result *res)
 		res->reason == UW_NO_MODULE || res->reason == UW_MEMORY);
 }
 
-/* The frame that has no caller is in the module; where nothing is mapped there, the frame inside of it led astray. */
-static uint32_t failed_in(const struct uw_snapshot *s, const struct uw_result *res)
+/* The frame that has no caller; where nothing is mapped there, the frame inside of it led astray. */
+static uint32_t failed_frame(const struct uw_snapshot *s, const struct uw_result *res)
 {
-	uint32_t serial = serial_at(s, res->frames[res->n_frames - 1]);
+	uint32_t last = res->n_frames - 1;
 
-	return serial || res->n_frames < 2 ? serial : serial_at(s, res->frames[res->n_frames - 2]);
+	return last && !serial_at(s, res->frames[last]) ? last - 1 : last;
 }
 
-static void look_failed(struct uw_fallback *f, const struct uw_snapshot *s, struct uw_result *res)
+/* Frame pointers rarely help in the module: few of its stacks are tried, as each costs two walks. */
+static bool is_hopeless(const struct suspect *s)
 {
-	uint32_t serial = res->n_frames ? failed_in(s, res) : 0, n;
+	return s->judged >= JUDGED_LEAST && s->proved * 4 < s->judged && s->failed % LOOK_EACH;
+}
+
+static void look_failed(struct uw_engine *engine, const struct uw_snapshot *s,
+			struct uw_result *res)
+{
+	struct uw_fallback *f = engine->fallback;
+	uint32_t failed = failed_frame(s, res), serial = serial_at(s, res->frames[failed]), n = 0;
 	const struct known_root *root = find_root(f, s);
+	struct uw_module *pending = NULL;
 	struct suspect *suspect;
 
 	if (!serial)
 		return;
+	suspect = find_suspect(f, serial);
+	if (suspect && is_hopeless(suspect)) {
+		suspect->stacks++;
+		suspect->failed++;
+		return;
+	}
+	if (root)
+		n = build_by_one(engine, s, res, failed, root, &pending);
+	if (pending) {
+		res->pending = pending;
+		uw_result_end(res, UW_PENDING, UW_OK, 0);
+		return;
+	}
+	if (root && !n)
+		n = build(f, s, res, root);
+	if (uw_memory_wanted(s->space->memory))
+		return; /* the result is void, and comes again */
 	suspect = suspect_of(f, serial);
-	n = root ? build(f, s, res, root) : 0;
 	suspect->stacks++;
 	suspect->failed++;
+	if (suspect->judged >= JUDGED_MOST) {
+		suspect->judged /= 2;
+		suspect->proved /= 2;
+	}
 	suspect->judged += root != NULL;
 	suspect->proved += n != 0;
 	suspect->switched |= suspect->judged >= JUDGED_LEAST &&
@@ -271,13 +368,16 @@ static void look_failed(struct uw_fallback *f, const struct uw_snapshot *s, stru
 }
 
 /* A result of engine native: counts it, and completes it if it failed in a module that is switched. */
-static void fallback_look(struct uw_fallback *f, const struct uw_snapshot *s, struct uw_result *res)
+static void fallback_look(struct uw_engine *engine, const struct uw_snapshot *s,
+			  struct uw_result *res)
 {
+	struct uw_fallback *f = engine->fallback;
+
 	if (!s->regs || !s->space || !s->space->key || !res->n_frames ||
 	    uw_memory_wanted(s->space->memory))
 		return;
 	if (is_of_unwind_information(res)) {
-		look_failed(f, s, res);
+		look_failed(engine, s, res);
 		return;
 	}
 	if (res->outcome != UW_WHOLE || res->completed)
@@ -324,7 +424,7 @@ int uw_unwind_batch(struct uw_engine *engine, const struct uw_snapshot *snapshot
 	if (r >= 0 && engine->settings.fallback && !engine->fallback)
 		r = fallback_new(&engine->fallback);
 	for (size_t i = 0; i < n && r >= 0 && engine->settings.fallback; i++)
-		fallback_look(engine->fallback, &snapshots[i], &results[i]);
+		fallback_look(engine, &snapshots[i], &results[i]);
 	return r < 0 ? trace(r) : 0;
 }
 

@@ -174,6 +174,7 @@ struct uw_result {
 	uint64_t stopped_at;	   /* the address that was needed and not there (CUT, FAILED) */
 	/* Native: bytes from the stack pointer up to the last frame; 0: not known (another stack). */
 	uint32_t stack_used;
+	uint64_t fp; /* native, UW_TOO_DEEP: rbp where the room ended; rsp by stack_used */
 	/* Native: from the sample to the end of the first read of the process's memory beyond the copy, microseconds, 1 at
 	 * least; 0: nothing was read, or uw_snapshot.time is not known. */
 	uint32_t read_after_us;

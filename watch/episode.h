@@ -39,5 +39,7 @@ int episodes_read(const char *folder, struct episode_info **ret_list, size_t *re
 /* Removes the folder of an episode: plain files and the folder itself; nothing that is not an episode.  -ENOENT, -EINVAL
  * (a name with a slash, or hidden), -errno. */
 int episode_delete(const char *folder, const char *name);
+/* Removes the folder @path of an episode that cannot be kept. */
+void episode_discard(const char *path);
 /* Deletes the oldest until all have at most @bytes; the newest stays.  Returns how many, or < 0. */
 int episodes_keep_small(const char *folder, uint64_t bytes);

@@ -208,6 +208,15 @@ int episode_delete(const char *folder, const char *name)
 	return unlinkat(dir, name, AT_REMOVEDIR) < 0 ? fail(-errno) : 0;
 }
 
+void episode_discard(const char *path)
+{
+	int fd = open_episode(AT_FDCWD, path);
+
+	if (fd >= 0)
+		each_file(fd, remove_file, NULL);
+	(void)rmdir(path);
+}
+
 int episodes_keep_small(const char *folder, uint64_t bytes)
 {
 	_cleanup_(freep) struct episode_info *list = NULL;

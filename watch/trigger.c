@@ -107,6 +107,13 @@ enum trigger_event trigger_stop(struct trigger *t, const struct watch_rule *rule
 	return was ? TRIGGER_ENDED : TRIGGER_NOTHING;
 }
 
+void trigger_retry(struct trigger *t, uint64_t until)
+{
+	t->cooldown_until = min_u64(t->cooldown_until, until);
+	t->n_of_day -= t->n_of_day > 0;
+	t->suppressed = false; /* the shorter one is reported */
+}
+
 struct trigger_episode trigger_episode(const struct trigger *t)
 {
 	uint64_t lasting = t->end - t->since;

@@ -3,7 +3,7 @@
  *          value >= above            for hold            value < below for calm, or longest
  *   CALM ─────────────────► RISING ─────────► HIGH ──────────────────────────────► AFTER ──► CALM
  *     ▲        value < below  │                                                      after: the episode is written
- *     └──────────────────────┘
+ *     └───────────────────────┘
  *
  * Times are of one clock, in ns; a step that comes late counts for the whole time since the last one. */
 #pragma once
@@ -42,5 +42,7 @@ enum trigger_event trigger_step(struct trigger *t, const struct watch_rule *rule
 				double value, uint32_t pid);
 /* Ends what is going on, as watch itself ends or the rule was removed: TRIGGER_ENDED or TRIGGER_NOTHING. */
 enum trigger_event trigger_stop(struct trigger *t, const struct watch_rule *rule, uint64_t now);
+/* The episode was not kept: the cooldown ends at @until at the latest, and the day does not count it. */
+void trigger_retry(struct trigger *t, uint64_t until);
 /* After TRIGGER_ENDED. */
 struct trigger_episode trigger_episode(const struct trigger *t);

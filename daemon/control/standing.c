@@ -185,6 +185,8 @@ struct standing *standing_start(const struct settings *settings, const struct fe
 	char error[512] = "";
 	int r;
 
+	if (!s && settings->recorder_size)
+		log_error("no flight recorder: %s", strerror(ENOMEM));
 	if (!s)
 		return NULL;
 	s->loop = loop;

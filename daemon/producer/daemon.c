@@ -554,6 +554,7 @@ static int open_session(struct instance *in, char *error, size_t error_size)
 	so.owner = TRACED_OWNER;
 	so.holds = waiting;
 	so.holds_arg = in;
+	so.max_cpu_ppm = in->daemon->options.settings.recording_max_cpu * 10000;
 	so.done = session_done;
 	so.done_arg = in;
 	r = session_new(&so, &in->sink, in->daemon->loop, &in->session, error, error_size);

@@ -596,6 +596,7 @@ void consent_forget(struct consent *c, struct consent_request *request)
 int consent_new(const struct consent_options *options, struct loop *loop,
 		struct consent **ret_consent)
 {
+	_cleanup_(fd_closep) int listen_fd = options->listen_fd;
 	struct consent *c = calloc(1, sizeof(*c));
 	int r;
 
@@ -603,13 +604,13 @@ int consent_new(const struct consent_options *options, struct loop *loop,
 		return fail(-ENOMEM);
 	c->options = *options;
 	c->loop = loop;
-	c->listen_fd = options->listen_fd;
 	c->process.fd = c->reports.fd = c->tick.source.fd = -1;
 	r = loop_timer_add(loop, &c->tick, 0, 0, tick);
 	if (r < 0) {
 		free(c);
 		return trace(r);
 	}
+	c->listen_fd = take_fd(listen_fd);
 	*ret_consent = c;
 	return 0;
 }

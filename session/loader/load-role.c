@@ -66,7 +66,7 @@ struct wire_parse {
 	struct uw_build_id build_id;
 };
 
-enum wire_ask { ASK_OPEN, ASK_READ, SAY_BUILD_ID };
+enum wire_ask { ASK_OPEN, ASK_READ, SEND_BUILD_ID };
 struct wire_question {
 	uint64_t ask, address, len;
 	struct uw_build_id build_id;
@@ -172,7 +172,7 @@ static void answer_build_id(struct helper_call *call, const struct uw_build_id *
 	struct wire_question q;
 
 	memset(&q, 0, sizeof(q));
-	q.ask = SAY_BUILD_ID;
+	q.ask = SEND_BUILD_ID;
 	q.build_id = *id;
 	helper_send_back(call, &q, sizeof(q));
 }
@@ -193,7 +193,7 @@ static void *parser_begin(const void *data)
 	return k;
 }
 
-/* A request that is not urgent runs behind the profiled programs. */
+/* A request that is not urgent runs behind the profiled programs; with autogroups (sched(7)) not behind those of other sessions. */
 static void set_priority(struct parser_process *k, bool urgent)
 {
 	int wanted = urgent ? k->base : k->later;
@@ -420,7 +420,7 @@ static int reply_to(struct helper_call *call, struct load_parse *w, const uint8_
 		return reply_open(call, w->source, paths, (const char *)bytes + len);
 	case ASK_READ:
 		return reply_read(call, w->source, q.address, q.len);
-	case SAY_BUILD_ID:
+	case SEND_BUILD_ID:
 		w->build_id = q.build_id;
 		w->build_id.len = (uint8_t)min_u64(w->build_id.len, UW_BUILD_ID_MAX);
 		return 0;

@@ -405,15 +405,17 @@ static int loader_make(const char *root, struct waker *answers, struct loader **
 	return 0;
 }
 
-/* Names can wait, and the profiled programs go first.  It has no right to come back from a low priority but by a limit. */
+/* Files that samples wait for are read with this process's priority.  Names can wait, and the profiled programs go first
+ * (set_priority() in load-role.c): pw-parse has no right to come back from a low priority but by a limit. */
 static struct load_role_arg role_arg(const char *root, bool copies)
 {
 	int nice = getpriority(PRIO_PROCESS, 0);
 	struct rlimit limit = {0};
 	bool may = getrlimit(RLIMIT_NICE, &limit) == 0 && limit.rlim_cur >= (rlim_t)(20 - nice);
 
-	struct load_role_arg arg = {
-		.copies = copies, .nice = nice, .nice_later = may ? nice + LATER_NICE : nice};
+	struct load_role_arg arg = {.copies = copies,
+				    .nice = nice,
+				    .nice_later = may ? (nice > 0 ? nice : 0) + LATER_NICE : nice};
 
 	(void)snprintf(arg.root, sizeof(arg.root), "%s", root);
 	return arg;

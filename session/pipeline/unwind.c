@@ -12,8 +12,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -605,8 +603,6 @@ static void *run(void *arg)
 	if (s->options.realtime)
 		(void)sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK,
 					 &(struct sched_param){.sched_priority = 1});
-	else if (s->options.nice)
-		(void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), s->options.nice);
 	(void)caps_keep(0); /* this thread interprets data that targets wrote */
 	while (!atomic_load(&s->stop) && s->error >= 0) {
 		uint64_t now = clock_ns(CLOCK_MONOTONIC);

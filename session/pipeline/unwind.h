@@ -22,8 +22,7 @@ struct unwind_options {
 	uint64_t maps_wait_ns;	 /* how long a sample waits for the mappings of its process */
 	uint64_t module_wait_ns; /* ... for a module */
 	size_t park_bytes;
-	int nice;		     /* requested; 0: unchanged */
-	bool realtime;		     /* SCHED_RR instead */
+	bool realtime;		     /* SCHED_RR; else the priority of the thread that makes it */
 	bool in_main;		     /* main may do the thread's work */
 	struct uw_settings settings; /* of the engine */
 	/* Releases the references of a sample that stays unanswered at the end; NULL: it holds

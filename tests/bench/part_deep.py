@@ -1,7 +1,9 @@
 """part_deep.py - stacks deeper than the copy of 64 KB: at the sample (BPF: root), and read from the process shortly after it
 (as an ordinary user has them).  Proved: whole, and no frame is a guess.  tests/programs/known-stack knows its stack."""
 import os
+import re
 import shutil
+import signal
 import subprocess
 
 import measure
@@ -83,10 +85,11 @@ def stats_of(lines):
     return stats
 
 
-def record(setup, argv, exact):
+def record(setup, argv, exact, binary):
     trace = setup.file("deep.pftrace")
-    env = dict(os.environ, **({} if exact else {"PERFWIND_WITHOUT": "bpf"}))
-    done = subprocess.run([setup.perfwind, "record", "-q", "--no-daemon", "-F", "999", "-o", trace, "--", *argv], env=env,
+    without = {"PERFWIND_WITHOUT": "bpf"} if not exact and binary == setup.perfwind else {}
+    env = dict(os.environ, **without)
+    done = subprocess.run([binary, "record", "-q", "--no-daemon", "-F", "999", "-o", trace, "--", *argv], env=env,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode:
         raise measure.BenchError(f"{' '.join(argv)}: status {done.returncode}: {done.stderr.strip()[-200:]}")
@@ -130,17 +133,42 @@ def share(result, figure):
     return result[figure] / max(result["samples"], 1)
 
 
+def first_seconds(setup, binary):
+    """Of all processes next to two loops of a compiler, `record -a`: the share of whole stacks in the first 2 s, and later."""
+    source, trace, seconds = setup.file("first.cc"), setup.file("first.pftrace"), 6 if setup.quick else 20
+    measure.write_source(source, 0, 1)
+    loop = f"while :; do clang++ -std=c++17 -O2 -c -o /dev/null {source}; done"
+    loops = [subprocess.Popen(["sh", "-c", loop], start_new_session=True) for _ in range(2)]
+    try:
+        subprocess.run([binary, "record", "-q", "--no-daemon", "-a", "-F", "999", "-d", str(seconds), "-o", trace], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    finally:
+        for p in loops:
+            os.killpg(p.pid, signal.SIGKILL)
+            p.wait()
+    shares = []
+    for part in ("-2s", "2s-"):
+        text = subprocess.run([setup.perfwind, "report", "--time", part, trace], capture_output=True, text=True, check=True).stdout
+        shares.append(float(re.search(r"^Stacks +([0-9.]+) % whole", text, re.M)[1]) / 100)
+    return shares
+
+
 def measure_part(setup):
     rows = [["program", "way", "samples", "whole", "proved", "failed", "read within 100 us", "200 us", "1 ms"]]
     goals, result = [["figure", "found", "goal", ""]], {}
-    ways = [(True, "at the sample"), (False, "after it")] if os.geteuid() == 0 else [(False, "after it")]
+    ways = [(True, "at the sample", setup.perfwind)] if os.geteuid() == 0 else []
+    ways.append((False, "after it", setup.perfwind))
+    if setup.before:
+        ways.append((False, "before, as it is", setup.before))
     for name, argv, wanted in programs(setup):
-        for exact, way in ways:
-            r = result[f"{name} {way}"] = record(setup, argv, exact)
+        for exact, way, binary in ways:
+            r = result[f"{name} {way}"] = record(setup, argv, exact, binary)
             n = sum(r["reads"].values())
             soon = {us: sum(v for k, v in r["reads"].items() if k.startswith("below_") and int(k[6:-2]) <= us) for us in (100, 200, 1000)}
             rows.append([name, way, str(r["samples"]), f"{share(r, 'whole'):.2%}", f"{share(r, 'proved'):.2%}", str(r["failed"]),
                          *[f"{soon[us] / n:.0%}" if n else "" for us in (100, 200, 1000)]])
+            if binary == setup.before:
+                continue
             for figure, *bounds in wanted:
                 goal, found = bounds[0 if exact else 1], share(r, figure)
                 met = found <= goal if figure == "failed" else found >= goal
@@ -149,6 +177,13 @@ def measure_part(setup):
             if n:
                 goals.append([f"{name}, {way}: median from sample to read", "below 100 us" if soon[100] * 2 > n else "later",
                               "100 us, CPU idle", "met" if soon[100] * 2 > n else "not met"])
+    if os.geteuid() == 0 and shutil.which("clang++"):
+        first, later = result["-a first 2 s, later"] = first_seconds(setup, setup.perfwind)
+        goals.append(["-a next to two compilers, the first 2 s: stacks whole", f"{first:.3%}", f"as later: {later:.2%}",
+                      "met" if first >= later - 0.001 else "not met"])
+        if setup.before:
+            first, later = result["-a first 2 s, later, before"] = first_seconds(setup, setup.before)
+            goals.append(["  before", f"{first:.3%}", f"later: {later:.2%}", ""])
     measure.table(rows)
     print()
     measure.table(goals)

@@ -54,22 +54,42 @@ def goals_of(name, found):
     yield [f"{name}: hot, ns a frame", f"{hot:.1f}", str(GOAL_HOT), "met" if hot <= GOAL_HOT else "not met"]
 
 
+def run(setup, program, name, command, show=True):
+    """What bench-unwind finds; None: no samples."""
+    output = setup.file("unwind.json")
+    if os.path.exists(output):
+        os.unlink(output)
+    p = subprocess.run([program, "--name", name, *(["-r", "3"] if setup.quick else []), "-o", output, "--", *command],
+                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if show or p.returncode:
+        print("\n".join("  " + line for line in p.stdout.splitlines()))
+    if p.returncode:
+        raise measure.BenchError(f"{program}: status {p.returncode}")
+    if not os.path.exists(output):
+        return None
+    with open(output) as f:
+        return json.load(f)
+
+
 def measure_part(setup):
+    """The build before this one takes part where its bench-unwind is built (`make bench-unwind` makes it)."""
     program = os.path.join(setup.build, "bench-unwind")
+    before = os.path.join(os.path.dirname(os.path.abspath(setup.before)), "bench-unwind") if setup.before else ""
     if not os.access(program, os.X_OK):
         raise measure.BenchError(f"{program} is not built")
     goals, result = [["figure", "found", "goal", ""]], {}
     for name, command in programs(setup):
-        output = setup.file("unwind.json")
-        p = subprocess.run([program, "--name", name, *(["-r", "3"] if setup.quick else []), "-o", output, "--", *command],
-                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        print("\n".join("  " + line for line in p.stdout.splitlines()))
-        if p.returncode:
-            raise measure.BenchError(f"bench-unwind: status {p.returncode}")
-        if os.path.exists(output):
-            with open(output) as f:
-                result[name] = json.load(f)
-            goals += goals_of(name, result[name])
+        found = run(setup, program, name, command)
+        if found:
+            result[name] = found
+            goals += goals_of(name, found)
+        if os.access(before, os.X_OK):
+            try:
+                found = result[f"{name} before"] = run(setup, before, name, command, show=False)
+                native = found["engines"]["native"]
+                goals.append(["  before: streamed; hot", f"{native['ns_frame_streamed']:.1f}; {native['ns_frame_cached']:.1f}", "", ""])
+            except (measure.BenchError, KeyError, TypeError) as e:
+                print(f"  before: {e}")
     print()
     measure.table(goals)
     measure.goals([f"unwind, {row[0]}", *row[1:]] for row in goals)

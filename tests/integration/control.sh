@@ -461,6 +461,26 @@ check ends-while-recording [ $DAEMON_STATUS = 0 ]
 cp "$TMP/alice/long.pftrace" "$TMP/"
 check ends-with-a-trace has long "$NAMED"
 
+# The keys that no other daemon here has, in one that records.
+starts_daemon $RIGHTS$DIRECT ${DIRECT:+"direct = yes"} "max-recordings = 1" "user-recordings = 1" "user-processes = 1" \
+	"user-max-cpu = 1" "system-call-filter = no"
+check keys-no-filter grep -q 'system calls are not filtered' "$TMP/daemon.err"
+runs_as_alice "$TMP/bin/recursion" 600; SECOND=$!
+check keys-processes denied $ALICE keys-processes 'user-processes' -p $ALICES,$SECOND
+kill $SECOND
+SECONDS_ASKED=600 asks $ALICE keys -p $ALICES -F 10000 &
+asking=$!
+started $asking
+wait_for test -s "$TMP/alice/keys.pftrace"
+check keys-max-recordings denied 0 keys-second '1 recordings are running .max-recordings.' -p $ALICES
+at_most() { grep -q 'to use at most 1 % of a CPU' "$TMP/daemon.err"; }
+check keys-max-cpu eval 'wait_for at_most || wait_for at_most || wait_for at_most'
+kill "$(asker_of $asking)"
+wait $asking
+check keys-names has keys "$NAMED"
+check keys-max-cpu-is-kept kept keys 'samples are taken less often or left out, to use at most 1 %'
+ends_daemon
+
 # Whole CPUs do not stand in where descriptors are too few: one thread's here.
 EACH=$((2 * $(nproc --all) + 1))
 starts_daemon $RIGHTS$DIRECT ${DIRECT:+"direct = yes"} "user-recordings = 1" "user-descriptors = $EACH"

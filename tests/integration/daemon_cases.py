@@ -1087,6 +1087,27 @@ def too_much_in_all():
 
 
 @case
+def max_cpu():
+    """recording-max-cpu: a data source that takes more has a lower rate, its samples weigh more, and the trace states it."""
+    path = os.path.join(TMP, "max-cpu.conf")
+    with open(path, "w") as out:
+        out.write("recording-max-cpu = 1\n" + SHOWN)
+    with Setting("-v", "--config", path) as s:
+        service = s.begin()
+        service.setup_tracing(n_pages=256)
+        config = source_config(perf_config(8000, [s.target()]))
+        service.setup(1, config)
+        service.start(1, config)
+        service.wait(lambda: "samples a second on each CPU (were 8000)" in s.daemon.log(), "a lower rate", timeout=60)
+        service.stop(1)
+        service.wait(lambda: service.stopped == [1], "the answer")
+        trace = os.path.join(TMP, "max-cpu.pftrace")
+        service.write_trace(trace)
+        report = subprocess.run([PERFWIND, "report", trace], capture_output=True, text=True, check=True).stdout
+        expect("to use at most 1 % of a CPU" in report, report[:2000])
+
+
+@case
 def thousand_sessions():
     """A thousand sessions one after another leave no descriptor, no thread, no memory behind."""
     n = int(os.environ.get("DAEMON_SESSIONS", "1000"))

@@ -52,10 +52,16 @@ rm "$TMP/late"
 "$PERFWIND" symbolize "$TMP/late.pftrace" >"$TMP/late.gone" 2>&1
 check late-is-gone grep -qF "not found: $TMP/late (there is no file here)" "$TMP/late.gone"
 check late-hint grep -q 'hint: --symfs DIR' "$TMP/late.gone"
+cp "$TMP/late.pftrace" "$TMP/late-debug.pftrace"
 "$PERFWIND" symbolize --symfs "$TMP/copies" "$TMP/late.pftrace" >"$TMP/late.out" 2>&1
 # (a sample of the start can be in ld.so, which is found, too)
 check late-is-symbolized sh -c "grep -qE '^([1-9]) of \\1 modules found' '$TMP/late.out' || { cat '$TMP/late.out'; exit 1; }"
 check late-names has late "^late;.*$chain"
+# The same from its debug file alone, as a debug package brings it.
+id=$(readelf -n "$TMP/copies$TMP/late" | awk '/Build ID/ { print $3 }')
+mkdir -p "$TMP/packages/.build-id/${id:0:2}" && objcopy --only-keep-debug "$TMP/copies$TMP/late" "$TMP/packages/.build-id/${id:0:2}/${id:2}.debug"
+check late-debug-symbolized "$PERFWIND" symbolize --debug-dir "$TMP/packages" "$TMP/late-debug.pftrace"
+check late-debug-names has late-debug "^late;.*$chain"
 
 # Stripped with a table of its function symbols packed into .gnu_debugdata, as distributions do.
 build mini

@@ -153,13 +153,16 @@ if [ "$(id -u)" = 0 ] && memory=$(memory_cgroup); then
 	in_memory 60 memory-refused -a -d 5 || status=$?
 	check memory-refused [ $status = 1 ]
 	check memory-refused-reason grep -q 'the memory cgroup has [0-9]* MiB left, this recording needs 128 (hint: raise memory.max' "$TMP/memory-refused.err"
-	# Another program fills the cgroup: the recording ends before the kernel kills it.
+	# oom_kills : how many processes the kernel has killed there.
+	oom_kills() { cat "$memory/memory.events" "$memory/memory.oom_control" 2>/dev/null | awk '$1 == "oom_kill" { print $2 }'; }
+	# Another program fills the cgroup: the recording ends before the kernel kills it, or a helper.
+	kills=$(oom_kills)
 	cat >"$TMP/grows.py" <<'PY'
 import os, sys, time
 held = []
 while len(held) < 200 and os.path.exists("/proc/" + sys.argv[1]):
     held.append(bytearray(b"x") * (1 << 20))
-    time.sleep(0.1)
+    time.sleep(0.02 if len(held) < 90 else 0.15)
 time.sleep(60)
 PY
 	in_memory 160 memory-full -a -d 60 &
@@ -170,7 +173,8 @@ PY
 	started $grows
 	wait $recorder
 	check memory-full-ends [ $? = 1 ]
-	check memory-full-target-lives kill -0 $grows
+	check memory-full-target-runs kill -0 $grows
+	check memory-full-no-kill [ "$(oom_kills)" = "${kills:-none}" ]
 	check memory-full-reason grep -q 'the memory cgroup has only [0-9]* MiB left, .*: the recording ends here (hint: raise memory.max' "$TMP/memory-full.err"
 	check memory-full-is-readable json memory-full 'v["complete"] and total > 100'
 	kill -9 $grows
@@ -182,14 +186,26 @@ fi
 
 # Two processes that work all the time next to 50 that have a three hundredth of it each.  The unwinder's thread is stopped while the two
 # use 0.45 s, again and again: their 1,800 samples fill the part of its queue of 2,048 that is theirs, and the rings have room for all.
-cat >"$TMP/fair.py" <<'PY'
-import ctypes, os, signal, subprocess, sys, time
+cat >"$TMP/unwinder.py" <<'PY'
+import ctypes, os
 SEIZE, INTERRUPT, DETACH, WAIT_ALL = 0x4206, 0x4207, 17, 0x40000000
 libc = ctypes.CDLL(None, use_errno=True)
 libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
 def ptrace(request, tid):
     if libc.ptrace(request, tid, None, None):
         raise OSError(ctypes.get_errno(), "ptrace")
+def of(pid):
+    tasks = f"/proc/{pid}/task"
+    return next(int(tid) for tid in os.listdir(tasks) if open(f"{tasks}/{tid}/comm").read() == "pw-unwind\n")
+def stop(tid):
+    ptrace(SEIZE, tid)
+    ptrace(INTERRUPT, tid)
+    os.waitpid(tid, WAIT_ALL)
+def go_on(tid):
+    ptrace(DETACH, tid)
+PY
+cat >"$TMP/fair.py" <<'PY'
+import os, signal, subprocess, sys, time, unwinder
 hogs = [subprocess.Popen(["nice", "-n", "5", *sys.argv[1:]], stdout=subprocess.DEVNULL).pid for _ in range(2)]
 small = []
 for _ in range(50):
@@ -202,8 +218,7 @@ for _ in range(50):
             time.sleep(0.3)
         os._exit(0)
     small.append(pid)
-tasks = f"/proc/{os.getppid()}/task"
-unwinder = next(int(tid) for tid in os.listdir(tasks) if open(f"{tasks}/{tid}/comm").read() == "pw-unwind\n")
+stopped = unwinder.of(os.getppid())
 used = {}
 def reap(pid, options):
     got, _, usage = os.wait4(pid, options)
@@ -215,13 +230,11 @@ def hogs_used():
 def runs(pid):
     return pid not in used and not reap(pid, os.WNOHANG)
 while any([runs(pid) for pid in small]):
-    ptrace(SEIZE, unwinder)
-    ptrace(INTERRUPT, unwinder)
-    os.waitpid(unwinder, WAIT_ALL)
+    unwinder.stop(stopped)
     until, late = hogs_used() + 0.45, time.monotonic() + 0.6
     while hogs_used() < until and time.monotonic() < late:
         time.sleep(0.01)
-    ptrace(DETACH, unwinder)
+    unwinder.go_on(stopped)
     time.sleep(0.2)
 time.sleep(0.5)
 for pid in hogs:
@@ -270,6 +283,84 @@ record_fair() {
 		check "$name-$try" fair "$try"
 	done
 }
+# Two sessions of one daemon, of one user or of two: a process with deep stacks at 10 kHz, and 50 processes at 99 Hz.  The first
+# session's unwinder is stopped, again and again, so its queue and its rings are full: the second session keeps its samples.
+cat >"$TMP/two.py" <<'PY'
+import atexit, os, subprocess, sys, time, unwinder
+perfwind, daemon, control, folder, program = sys.argv[1:6]
+hog_user, few_user = map(int, sys.argv[6:])
+def record(name, rate, pids, uid):
+    output = f"{folder}/{name}-{uid}/{name}.pftrace"
+    if os.path.exists(output):
+        os.unlink(output)
+    asker = subprocess.Popen([perfwind, "record", "--daemon", "--control-socket", control, "--json", "-F", rate, "-p", ",".join(map(str, pids)),
+                              "-o", output], user=uid, group=uid, extra_groups=[],
+                             stdout=open(f"{folder}/{name}.json", "w"), stderr=open(f"{folder}/{name}.err", "w"))
+    while asker.poll() is None and not (os.path.exists(output) and os.path.getsize(output)):
+        time.sleep(0.01)
+    return asker
+# (Programs of their own: a process that has changed its user is not dumpable, so its user may not record it.)
+few = """
+import sys, time
+print(flush=True)
+sys.stdin.read()
+end = time.process_time() + 0.06
+while time.process_time() < end:
+    sum(range(100000)) # of user code alone: about 2 ms
+    time.sleep(0.02)
+"""
+go, gone = os.pipe()
+small = [subprocess.Popen([sys.executable, "-S", "-c", few], user=few_user, group=few_user, extra_groups=[], stdin=go,
+                          stdout=subprocess.PIPE) for _ in range(50)]
+for each in small:
+    each.stdout.readline()
+hog = subprocess.Popen(["nice", "-n", "5", program, "600"], user=hog_user, group=hog_user, extra_groups=[], stdout=subprocess.DEVNULL)
+atexit.register(hog.kill)
+first = record("two-hog", "10000", [hog.pid], hog_user)
+stopped = unwinder.of(daemon)
+second = record("two-few", "99", [each.pid for each in small], few_user)
+os.close(gone)
+while second.poll() is None:
+    unwinder.stop(stopped)
+    time.sleep(0.3)
+    unwinder.go_on(stopped)
+    time.sleep(0.1)
+hog.terminate()
+hog.wait()
+sys.exit(first.wait() or second.wait())
+PY
+# two_sessions HOG-UID FEW-UID : the files are those of the last run.
+two_sessions() {
+	local daemon status
+	mkdir -p "$TMP/two-hog-$1" "$TMP/two-few-$2"
+	chown "$1" "$TMP/two-hog-$1"
+	chown "$2" "$TMP/two-few-$2"
+	"$TMP/bin/perfwind" daemon -s "$TMP/none" --control-socket "$TMP/control" --hook-socket "$TMP/hook" 2>"$TMP/two-daemon.err" &
+	daemon=$!
+	started $daemon
+	wait_for test -S "$TMP/control"
+	"$PYTHON" "$TMP/two.py" "$TMP/bin/perfwind" $daemon "$TMP/control" "$TMP" "$TMP/bin/deep" "$@"
+	status=$?
+	kill $daemon
+	wait $daemon
+	"$PERFWIND" report --by pid --json -n 0 "$TMP/two-few-$2/two-few.pftrace" >"$TMP/two-few.report"
+	return $status
+}
+# two NAME HOG-UID FEW-UID : the second session keeps its samples, in one of three runs: each of the 50 has the weight of 5, but for
+# those that its end and its moves between CPUs cut off.
+two() {
+	local name=$1 try
+	local kept="v['lost']['samples'] + sum(v['skipped'].values()) <= 0.05 * (v['samples'] + v['lost']['samples'] + sum(v['skipped'].values()))"
+	local each='sum(row["total"] > 0.02e9 for row in json.load(open("'"$TMP"'/two-few.report"))["rows"]) >= 50'
+	shift
+	for try in 1 2 3; do
+		check "$name-$try" two_sessions "$@"
+		json two-few "$kept and $each" >/dev/null && break
+	done
+	check "$name-keeps" json two-few "$kept"
+	check "$name-each" json two-few "$each"
+	check "$name-hog" json two-hog 'v["lost"]["samples"] + sum(v["skipped"].values()) > 0'
+}
 if [ "$(id -u)" = 0 ]; then
 	record_fair fair "$PROGRAMS/crowd" "sum kept small each thinned" --stack-bytes 8192
 	# Hogs with stacks of 300 KB fill a ring while perfwind waits for a CPU: the kernel loses samples, and of each process alike.
@@ -279,6 +370,12 @@ if [ "$(id -u)" = 0 ]; then
 	"$PERFWIND" report --json -n 0 "$TMP/fast-and-deep.pftrace" >"$TMP/fast-and-deep.report"
 	check fast-and-deep-sum json fast-and-deep \
 		'0.98 <= v["cpu_accounted"] + v["lost"]["samples"] / 4e3 / (json.load(open("'"$TMP"'/fast-and-deep.report"))["weight"] / 1e9 / v["cpu_accounted"]) <= 1.02'
+	# (Programs and sockets that other users reach.)
+	chmod 755 "$TMP"
+	mkdir "$TMP/bin"
+	cp "$PERFWIND" "$PROGRAMS/deep" "$TMP/bin/"
+	two two-sessions 0 0
+	two two-users 61002 61003
 else
 	skip fair "without the kernel's part weights are not CPU time"
 fi

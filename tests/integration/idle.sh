@@ -84,3 +84,7 @@ check budget-thins json budget 'v["skipped"]["thinned"] > v["samples"] > 0'
 check budget-keeps-weight json budget '0.97 <= v["cpu_accounted"] <= 1.03'
 check budget-noted steps_kept budget 'samples are taken less often or left out, to use at most 0.05 %'
 check budget-consistent consistent budget
+# Of 10 s of CPU time the sum of the weights is within 1 %.
+record ten -F 4000 --max-cpu 0.3% -- "$PROGRAMS/recursion" 10
+check ten-saves json ten 'v["samples"] < 30000'
+check ten-keeps-weight json ten '0.99 <= v["cpu_accounted"] <= 1.01'

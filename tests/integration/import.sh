@@ -229,7 +229,7 @@ check gone-archive has gone "$names"
 # perf archive writes it next to the recording.
 mv "$TMP/ids.tar.bz2" "$TMP/gone.data.tar.bz2"
 import gone
-check gone-archive-beside has gone "$names"
+check gone-archive-next-to-it has gone "$names"
 check gone-archive-note grep -q 'files of the recording come from .*/gone.data.tar.bz2' "$TMP/gone.err"
 tar -czf "$TMP/cut.tar.gz" -C "$TMP/cache" . && truncate -s 3000 "$TMP/cut.tar.gz"
 HOME=$TMP/none import gone --buildid-dir "$TMP/cut.tar.gz" # (without ~/.debug)

@@ -23,7 +23,7 @@ next_to() {
 	"$@" >"$TMP/$name.out" 2>&1 &
 	local pid=$!
 	started $pid
-	wait_for events_of $pid
+	check "$name-has-events" wait_for events_of $pid
 	check "$name" perf_records "$name"
 	kill $pid 2>/dev/null
 	wait $pid
@@ -31,7 +31,7 @@ next_to() {
 }
 # later NAME COMMAND... : the session starts while perf records.
 later_once() {
-	local name=$1-later perf pid status
+	local name=$1-later perf pid status opened
 	shift
 	rm -f "$TMP/$name.go"
 	perf_record "$name" "$TMP/$name.go" &
@@ -42,11 +42,13 @@ later_once() {
 	pid=$!
 	started $pid
 	wait_for events_of $pid
+	opened=$?
 	: >"$TMP/$name.go"
 	wait $perf
 	status=$?
 	kill $pid 2>/dev/null
 	wait $pid
+	[ $opened = 0 ] || { cat "$TMP/$name.out"; return 1; }
 	[ $status = 0 ] && perf_report "$name"
 }
 later() { later_once "$@" || { sleep 3; later_once "$@"; } || { sleep 3; later_once "$@"; }; }
@@ -66,6 +68,11 @@ if [ -n "$scope" ]; then
 	next_to off-cpu "$PERFWIND" record --off-cpu -a -o "$TMP/off-cpu.pftrace"
 	next_to flight "$PERFWIND" record --flight-recorder 32M -a -o "$TMP/flight.pftrace"
 	next_to wall "$PERFWIND" record --wall -a -o "$TMP/wall.pftrace"
+	next_to armed "$PERFWIND" record --flight-recorder 32M --armed -a -o "$TMP/armed.pftrace"
+	next_to marks "$PERFWIND" record --marks -a -o "$TMP/marks.pftrace"
+	next_to stat "$PERFWIND" stat -a
+	printf '%s\n' '[watch]' 'record = -a' '[rule none]' 'when = load' 'above = 1000000' >"$TMP/rules"
+	next_to watch "$PERFWIND" watch -c "$TMP/rules" -d "$TMP/episodes"
 fi
 # perfwind itself is recorded, its start included: perf's events are inherited by the process that looks for kernel facilities.
 records_perfwind_once() {
@@ -74,7 +81,7 @@ records_perfwind_once() {
 }
 records_perfwind() { records_perfwind_once "$1" || { sleep 3; records_perfwind_once "$1"; } || { sleep 3; records_perfwind_once "$1"; }; }
 check perf-records-perfwind records_perfwind perfwind
-"$PROGRAMS/recursion" 60 >/dev/null &
+"$PROGRAMS/recursion" 600 >/dev/null &
 target=$!
 started $target
 next_to record-pid "$PERFWIND" record -p $target -o "$TMP/pid.pftrace"
@@ -84,12 +91,38 @@ buffers { size_kb: 4096 }
 data_sources { config { name: "linux.perf" perf_event_config { timebase { frequency: 99 } callstack_sampling {} } } }
 duration_ms: 60000
 END
-[ -z "$scope" ] || next_to trace "$PERFWIND" trace -c "$TMP/config" -o "$TMP/trace.pftrace"
+if [ -n "$scope" ]; then
+	next_to trace "$PERFWIND" trace -c "$TMP/config" -o "$TMP/trace.pftrace"
+	sed 's/^duration_ms.*//' "$TMP/config" >"$TMP/triggered"
+	echo 'trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 60000 triggers { name: "never" stop_delay_ms: 1 } }' >>"$TMP/triggered"
+	next_to trigger "$PERFWIND" trace -c "$TMP/triggered" -o "$TMP/triggered.pftrace"
+fi
+next_to perf-data "$PERFWIND" record --perf-data "$TMP/raw.data" -p $target -o "$TMP/raw.pftrace"
+"$PERFWIND" run --hook-socket "@perfwind-opted-in-$$" -- "$PROGRAMS/recursion" 600 >/dev/null 2>&1 &
+opted_in=$!
+started $opted_in
+next_to opted-in "$PERFWIND" record --hook-socket "@perfwind-opted-in-$$" -p $opted_in -o "$TMP/opted-in.pftrace"
 next_to max-cpu "$PERFWIND" record -F 3000 --max-cpu 0.05% -p $target -o "$TMP/max-cpu.pftrace"
 
-# The daemon's events: those of its recordings.
+# A tracing service with one data source, for a minute (fake_traced.py).
+service() {
+	exec "$PYTHON" -c 'if True:
+		import sys
+		sys.path.insert(0, sys.argv[1])
+		sys.dont_write_bytecode = True
+		import fake_traced as fake
+		service = fake.Service(sys.argv[2])
+		service.accept(60)
+		service.begin().setup_tracing()
+		config = fake.source_config(fake.perf_config(99))
+		service.setup(1, config)
+		service.start(1, config)
+		service.idle(60)' "$INTEGRATION" "$1" 2>"$TMP/service.err"
+}
+# The daemon's events: those of its recordings, and of its data sources.
 if [ -n "$scope" ]; then
-	"$PERFWIND" daemon -s "@perfwind-neighbour-$$" --control-socket "$TMP/control" --hook-socket "@perfwind-hook-$$" >"$TMP/daemon.out" 2>&1 &
+	echo 'traced-users = *' >"$TMP/daemon.conf"
+	"$PERFWIND" daemon -s "@perfwind-neighbour-$$" --config "$TMP/daemon.conf" --control-socket "$TMP/control" --hook-socket "@perfwind-hook-$$" >"$TMP/daemon.out" 2>&1 &
 	daemon=$!
 	started $daemon
 	wait_for test -S "$TMP/control"
@@ -100,4 +133,15 @@ if [ -n "$scope" ]; then
 	check daemon perf_records daemon
 	kill $asked $daemon
 	wait $asked $daemon
+	service "@perfwind-neighbour-$$" &
+	service=$!
+	started $service
+	"$PERFWIND" daemon -s "@perfwind-neighbour-$$" --config "$TMP/daemon.conf" --control-socket "$TMP/control" --hook-socket "@perfwind-hook-$$" >"$TMP/producer.out" 2>&1 &
+	daemon=$!
+	started $daemon
+	check producer-records wait_for events_of $daemon
+	check producer perf_records producer
+	check producer-still-records events_of $daemon
+	kill $service $daemon
+	wait $service $daemon
 fi

@@ -148,6 +148,10 @@ helper() { pgrep -P $session -x "$1"; }
 # 38 PERFMON, 5 KILL, 34 SYSLOG, 14 IPC_LOCK; 2 DAC_READ_SEARCH, 19 SYS_PTRACE, 40 CHECKPOINT_RESTORE, 6 and 7 SETGID and SETUID, 23
 # SYS_NICE; 1 DAC_OVERRIDE, 3 FOWNER: before the output was open.  39 BPF, 24 SYS_RESOURCE.
 check listed-helpers wait_for helpers_listed pw-files pw-parse pw-memory pw-spare
+# Samples wait for these: main's priority, which root's is raised, and a share of the CPUs of their own (autogroup).
+for pid in $(helper pw-files) $(helper pw-memory); do
+	check helper-priority [ "$(ps -o ni=,sid= $pid | xargs)" = "$(ps -o ni= $session | xargs) $pid" ]
+done
 if [ "$(id -u)" != 0 ] || ! setpriv --dump 2>/dev/null | grep '^Capability bounding set' | grep -q sys_ptrace; then
 	skip capabilities "not root with SYS_PTRACE: the session keeps what its user has"
 else

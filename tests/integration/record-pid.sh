@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib"
 need_perf
 
-"$PROGRAMS/threads" 60 &
+"$PROGRAMS/threads" 600 &
 target=$!
 started $target
 wait_for used $target 50
@@ -34,6 +34,25 @@ if is_root; then
 	kill $many
 else
 	skip many "whole CPUs need root"
+fi
+# The tables that tests/tools/perfwind-gdb.py prints.
+if is_root && command -v gdb >/dev/null && [ -z "${RUNS_AS:-}" ]; then
+	record_in_background tables -p $target
+	recorder=$!
+	wait_for test -s "$TMP/tables.pftrace"
+	wait_for used $target $(($(cpu_ms $target) + 200))
+	# gdb may stop main between two counts.
+	for try in 1 2 3; do
+		timeout 60 gdb -q -batch -x tests/tools/perfwind-gdb.py -p "$recorder" -ex pw-session -ex pw-memory -ex pw-account </dev/null >"$TMP/tables" 2>&1
+		grep -q ': holds$' "$TMP/tables" && grep -q 'callstacks [1-9]' "$TMP/tables" && break
+	done
+	check tables-session grep -q '^received .*: holds$' "$TMP/tables"
+	check tables-memory grep -q '^mappings .*; callstacks [1-9][0-9]* bytes$' "$TMP/tables"
+	kill -INT $recorder
+	wait $recorder
+	check tables-recorder-lives [ $? = 0 ]
+elif [ -z "${RUNS_AS:-}" ]; then # once is enough
+	skip tables "gdb as root is needed"
 fi
 kill $target
 

@@ -61,8 +61,9 @@ table() {
 	touch "$TMP/rows" "$TMP/leaves"
 	echo "| runtime and mode             | stacks | whole % | bound | samples judged | leaf right % | bound |"
 	awk 'FILENAME == ARGV[1] { leaf[$1] = sprintf("%14d | %12s | %5s", $2, $3, $4); next }
-		{ printf "| %-28s | %6d | %7s | %5s | %s |\n", $1, $2, $3, $4, $1 in leaf ? leaf[$1] : "             - |            - |     -" }' \
-		"$TMP/leaves" "$TMP/rows"
+		!($1 in row) { order[++n] = $1 } # (of a row that was recorded twice, the second)
+		{ row[$1] = sprintf("| %-28s | %6d | %7s | %5s | %s |", $1, $2, $3, $4, $1 in leaf ? leaf[$1] : "             - |            - |     -") }
+		END { for (i = 1; i <= n; i++) print row[order[i]] }' "$TMP/leaves" "$TMP/rows"
 }
 # share_about NAME STACK PERCENT : the share of the samples with these frames, which may differ by 8 %; without those that read the
 # clock, a system call of its own on some machines.
@@ -104,58 +105,75 @@ python_of() {
 
 # ---- a jitdump: code that is moved and loaded over other code, without frame pointers ----
 
-row jitdump 99.5 "$PROGRAMS/jitdump" 4 "$TMP"
-for name in first:25 second:50 third:25; do
-	check jitdump-${name%:*} share_about jitdump ";main;turn;${name%:*};burn" ${name#*:}
-done
-check jitdump-unwinding hasnt jitdump 'failed: |;main;turn;burn'
-check jitdump-line sh -c "'$PERFWIND' trace --dump '$TMP/jitdump.pftrace' | grep -A3 'third.src' | grep -q '[^0-9]9$'"
+jitdump_moved() {
+	local name
+	row jitdump 99.5 "$PROGRAMS/jitdump" 4 "$TMP"
+	for name in first:25 second:50 third:25; do
+		check jitdump-${name%:*} share_about jitdump ";main;turn;${name%:*};burn" ${name#*:}
+	done
+	check jitdump-unwinding hasnt jitdump 'failed: |;main;turn;burn'
+	check jitdump-line sh -c "'$PERFWIND' trace --dump '$TMP/jitdump.pftrace' | grep -A3 'third.src' | grep -q '[^0-9]9$'"
+}
+twice jitdump jitdump_moved
 # Code that is loaded over other code each 30 ms: its callee shows which one ran.  At most 1 % (or $2 %) is wrong.
 reloads_right() {
 	folded "$1" | awk -v most="${2:-1}" -v few="${3:-0}" '/;(even;even|odd;odd)_leaf/ { right += $NF } /;(even;odd|odd;even)_leaf/ { wrong += $NF }
 		END { printf "    %-24s right %d, wrong %d\n", "reloaded code", right, wrong; exit right < 100 || (wrong > few && wrong * (100 - most) > right * most) }'
 }
-row jitdump-reload 99.5 "$PROGRAMS/jitdump" 2 "$TMP" 30
-check jitdump-reload-names reloads_right jitdump-reload
-row jitdump-large 99.5 "$PROGRAMS/jitdump" 2 "$TMP" 30 20000
-check jitdump-large-names reloads_right jitdump-large
+# jitdump_reloaded NAME MOST_PERCENT FEW SECONDS OPTIONS...
+jitdump_reloaded() {
+	local name=jitdump-$1 most=$2 few=$3 seconds=$4
+	shift 4
+	row "$name" 99.5 "$PROGRAMS/jitdump" "$seconds" "$TMP" "$@"
+	# Times of the processor's counter are known where it always runs at one rate.
+	if [ "$name" != jitdump-tsc ] || grep -q '^flags.* nonstop_tsc' /proc/cpuinfo; then
+		check "$name-names" reloads_right "$name" "$most" "$few"
+	else
+		check jitdump-tsc-is-reported grep -q '/jit-[0-9]*.dump has code that was loaded over other code, and times of the processor' "$TMP/jitdump-tsc.err"
+	fi
+}
+twice jitdump-reload jitdump_reloaded reload 1 0 2 30
+twice jitdump-large jitdump_reloaded large 1 0 2 30 20000
 # (3 of about 70 periods of 30 ms in 2 s, of which a slow machine needs most to write the dump: 4 s)
-row jitdump-huge 99.5 "$PROGRAMS/jitdump" 4 "$TMP" 30 200000
-check jitdump-huge-names reloads_right jitdump-huge 4.5 60
-# Times of the processor's counter are known where it always runs at one rate.
-row jitdump-tsc 99.5 "$PROGRAMS/jitdump" 2 "$TMP" 30 tsc
-if grep -q '^flags.* nonstop_tsc' /proc/cpuinfo; then
-	check jitdump-tsc-names reloads_right jitdump-tsc
-else
-	check jitdump-tsc-is-reported grep -q '/jit-[0-9]*.dump has code that was loaded over other code, and times of the processor' "$TMP/jitdump-tsc.err"
-fi
-attached jitdump-attached 99.5 1300 "$PROGRAMS/jitdump" 4 "$TMP"
-check jitdump-attached-names share_about jitdump-attached ';main;turn;second;burn' 100
+twice jitdump-huge jitdump_reloaded huge 4.5 60 4 30 200000
+twice jitdump-tsc jitdump_reloaded tsc 1 0 2 30 tsc
+jitdump_attached() {
+	attached jitdump-attached 99.5 1300 "$PROGRAMS/jitdump" 4 "$TMP"
+	check jitdump-attached-names share_about jitdump-attached ';main;turn;second;burn' 100
+}
+twice jitdump-attached jitdump_attached
 
 # ---- node ----
 
-if has_tool node node; then
-	LEAVES="north=northLeaf south=southLeaf"
+NODE_LEAVES="north=northLeaf south=southLeaf"
+node_plain() {
 	row node 99.5 node "$SOURCES/work.js" "$SECONDS_EACH"
 	check node-names has node ';main_\[j\];([^;]*;)*recurse_\[j\]'
-	row node-leaves 99.5 node "$SOURCES/leaves.js" "$SECONDS_EACH"
-	leaves_right node-leaves js
-	row node-interpreted 99.5 node --no-opt --no-sparkplug "$SOURCES/leaves.js" "$SECONDS_EACH"
-	leaves_right node-interpreted js
-	for name in node-leaves node-interpreted; do
-		for what in leaf outermost calls; do
-			right_at_least $name $what 98
-		done
-		check $name-named right_is $name named 97
+}
+# node_leaves NAME OPTIONS...
+node_leaves() {
+	local name=$1 what
+	shift
+	row "$name" 99.5 node "$@" "$SOURCES/leaves.js" "$SECONDS_EACH"
+	leaves_right "$name" js
+	for what in leaf outermost calls; do
+		right_at_least "$name" $what 98
 	done
-	# (V8 writes a log into the current folder, too.  Inlined calls have no frame.  Code of its last moments is gone before it is
-	# read, in up to ten samples.)
-	row node-map 99.5 sh -c "cd '$TMP' && exec node --no-turbo-inlining --perf-basic-prof '$SOURCES/work.js' $((3 * SECONDS_EACH))"
-	check node-map-names has node-map 'main .*recurse .*recurse .*inner '
-	judged node-map 99.5 $LEAVES
-	row node-jitdump 99.5 sh -c "cd '$TMP' && exec node --no-turbo-inlining --perf-prof '$SOURCES/work.js' $((3 * SECONDS_EACH))"
-	check node-jitdump-names has node-jitdump 'main .*recurse .*recurse .*inner '
-	judged node-jitdump 99.5 $LEAVES
+	check "$name-named" right_is "$name" named 97
+}
+# node_described NAME OPTION : V8 describes its code in a file, and writes a log into the current folder, too.  Inlined calls have no
+# frame.  Code of its last moments is gone before it is read, in up to ten samples.
+node_described() {
+	row "$1" 99.5 sh -c "cd '$TMP' && exec node --no-turbo-inlining $2 '$SOURCES/work.js' $((3 * SECONDS_EACH))"
+	check "$1-names" has "$1" 'main .*recurse .*recurse .*inner '
+	judged "$1" 99.5 $NODE_LEAVES
+}
+if has_tool node node; then
+	twice node node_plain
+	twice node-leaves node_leaves node-leaves
+	twice node-interpreted node_leaves node-interpreted --no-opt --no-sparkplug
+	twice node-map node_described node-map --perf-basic-prof
+	twice node-jitdump node_described node-jitdump --perf-prof
 fi
 
 # ---- CPython: its functions without a flag; with -X perf a trampoline for each function, too ----
@@ -197,100 +215,114 @@ if [ -n "$python" ]; then
 else
 	unable python-3.10 "python3.10, which is not supported, is not installed"
 fi
+# python_plain NAME PYTHON
+python_plain() {
+	row "$1" 99.5 "$2" "$SOURCES/work.py" "$SECONDS_EACH"
+	check "$1-names" has "$1" ';<module> \[python\];([^;]*;)*main \[python\];(recurse \[python\];){11}inner \[python\]'
+}
+python_leaves() {
+	row "$1-leaves" 99.5 "$2" "$SOURCES/leaves.py" "$SECONDS_EACH"
+	leaves_right "$1-leaves" $([ "$BPF" ] && echo python || echo python-late)
+	check "$1-outermost" right_is "$1-leaves" outermost 99.5
+	right_at_least "$1-leaves" leaf 98
+	[ -z "$BPF" ] || check "$1-calls" right_is "$1-leaves" calls 98
+}
+# python_three NAME PYTHON OPTIONS...
+python_three() {
+	three "$1-three" "${@:2}"
+	check "$1-three" right_is "$1-three" three 99.5
+}
+# Frames that are read late: what is shown is right.
+python_late() {
+	PERFWIND_WITHOUT=bpf row "$1-late" 99.5 "$2" "$SOURCES/leaves.py" "$SECONDS_EACH"
+	leaves_right "$1-late" python-late
+	right_at_least "$1-late" leaf 98
+	check "$1-late-outermost" right_is "$1-late" outermost 99.5
+	check "$1-late-adjacent" right_is "$1-late" adjacent 98
+}
+# Functions with code objects in the same memory, one after another.
+python_reused() {
+	row python-reused 99.5 env PYTHONHASHSEED=0 "$1" "$SOURCES/reuse.py" 3
+	check python-reused-names reused_names python-reused
+}
+python_perf() {
+	row "$1-perf" 99.5 "$2" -X perf "$SOURCES/work.py" "$SECONDS_EACH"
+	# recurse(10) calls itself ten times, and inner() is called by the last one.
+	check "$1-perf-names" has "$1-perf" \
+		'py::<module>:[^;]*work.py[^;]*;([^;]*;)*py::main:[^;]*;([^;]*;)*(py::recurse:[^;]*;[^p]([^;]*;)*){11}py::inner:'
+	check "$1-perf-depth" hasnt "$1-perf" '(py::recurse:.*){12}'
+}
+# Both in one copy: the trampolines, and the functions that perfwind finds by itself.
+python_perf_leaves() {
+	row "$1-perf-leaves" 99.5 "$2" -X perf "$SOURCES/leaves.py" "$SECONDS_EACH"
+	leaves_right "$1-perf-leaves" trampolines
+	right_at_least "$1-perf-leaves" leaf 98
+	check "$1-perf-outermost" right_is "$1-perf-leaves" outermost 99.5
+}
 for version in 3.11 3.12 3.13; do
+	name=python-$version
 	python=$(python_of $version)
-	[ -n "$python" ] || { unable python-$version "python$version is not installed"; continue; }
+	[ -n "$python" ] || { unable $name "python$version is not installed"; continue; }
 	python=$("$python" -c 'import sys; print(sys.executable)') # behind a script that selects one
-	row python-$version 99.5 "$python" "$SOURCES/work.py" "$SECONDS_EACH"
-	check python-$version-names has python-$version \
-		';<module> \[python\];([^;]*;)*main \[python\];(recurse \[python\];){11}inner \[python\]'
-	row python-$version-leaves 99.5 "$python" "$SOURCES/leaves.py" "$SECONDS_EACH"
-	leaves_right python-$version-leaves $([ "$BPF" ] && echo python || echo python-late)
-	check python-$version-outermost right_is python-$version-leaves outermost 99.5
-	right_at_least python-$version-leaves leaf 98
-	late_three python-$version-late-three "$python"
+	twice $name python_plain $name "$python"
+	twice $name-leaves python_leaves $name "$python"
+	twice $name-late-three late_three $name-late-three "$python"
 	if [ "$BPF" ]; then
-		three python-$version-three "$python"
-		check python-$version-three right_is python-$version-three three 99.5
-		check python-$version-calls right_is python-$version-leaves calls 98
-		# Frames that are read late: what is shown is right.
-		PERFWIND_WITHOUT=bpf row python-$version-late 99.5 "$python" "$SOURCES/leaves.py" "$SECONDS_EACH"
-		leaves_right python-$version-late python-late
-		right_at_least python-$version-late leaf 98
-		check python-$version-late-outermost right_is python-$version-late outermost 99.5
-		check python-$version-late-adjacent right_is python-$version-late adjacent 98
+		twice $name-three python_three $name "$python"
+		twice $name-late python_late $name "$python"
 	fi
-	if [ $version = 3.11 ]; then # functions with code objects in the same memory, one after another
-		row python-reused 99.5 env PYTHONHASHSEED=0 "$python" "$SOURCES/reuse.py" 3
-		check python-reused-names reused_names python-reused
+	if [ $version = 3.11 ]; then
+		twice python-reused python_reused "$python"
 		continue
 	fi
-	row python-$version-perf 99.5 "$python" -X perf "$SOURCES/work.py" "$SECONDS_EACH"
-	# recurse(10) calls itself ten times, and inner() is called by the last one.
-	check python-$version-perf-names has python-$version-perf \
-		'py::<module>:[^;]*work.py[^;]*;([^;]*;)*py::main:[^;]*;([^;]*;)*(py::recurse:[^;]*;[^p]([^;]*;)*){11}py::inner:'
-	check python-$version-perf-depth hasnt python-$version-perf '(py::recurse:.*){12}'
-	# Both in one copy: the trampolines, and the functions that perfwind finds by itself.
-	row python-$version-perf-leaves 99.5 "$python" -X perf "$SOURCES/leaves.py" "$SECONDS_EACH"
-	leaves_right python-$version-perf-leaves trampolines
-	right_at_least python-$version-perf-leaves leaf 98
-	check python-$version-perf-outermost right_is python-$version-perf-leaves outermost 99.5
-	three python-$version-perf-three "$python" -X perf
-	check python-$version-perf-three right_is python-$version-perf-three three 99.5
+	twice $name-perf python_perf $name "$python"
+	twice $name-perf-leaves python_perf_leaves $name "$python"
+	twice $name-perf-three python_three $name-perf "$python" -X perf
 done
 
 # ---- PHP and Ruby: their functions without a flag ----
 
-# (With PCRE's own compiler, which writes code without unwind information.)
-if has_tool php php; then
+# With PCRE's own compiler, which writes code without unwind information.
+php_regex() {
 	row php-regex 98 php -d pcre.jit=1 -r '$t = str_repeat("hello wor1d 123 foo bar@baz.com ababcddd 99 ", 200); $end = microtime(true) + '"$SECONDS_EACH"';
 		while (microtime(true) < $end) preg_match_all("/(\w+)\s+(\w+)@(\w+)\.com/", $t, $m);'
 	check php-regex-jit has php-regex ';pcre2_jit_match_8;\[pcre-jit\] '
-	[ "$BPF" ] && check php-regex-names has php-regex ';\{main\} \[php\];preg_match_all \[php\];'
-	row php 98 php "$SOURCES/leaves.php" "$SECONDS_EACH"
-	leaves_right php php
-	check php-names has php ';\{main\} \[php\];([^;]*;)?main \[php\];left \[php\];([^;]*;)*generate \[php\];Pair::one \[php\]'
-fi
-if has_tool ruby ruby; then
-	row ruby 98 ruby "$SOURCES/leaves.rb" "$SECONDS_EACH"
-	leaves_right ruby ruby
-	check ruby-names has ruby \
-		';<main> \[ruby\];([^;]*;)?Object#main \[ruby\];Object#left \[ruby\];Object#generate \[ruby\];([^;]*;)*Integer#times \[ruby\];([^;]*;)*block in generate \[ruby\];Pair#one \[ruby\]'
-fi
+	[ -z "$BPF" ] || check php-regex-names has php-regex ';\{main\} \[php\];preg_match_all \[php\];'
+}
+# script_leaves NAME REGEX : of PHP or Ruby.
+script_leaves() {
+	row $1 98 $1 "$SOURCES/leaves.${1/ruby/rb}" "$SECONDS_EACH"
+	leaves_right $1 $1
+	check $1-names has $1 "$2"
+	right_at_least $1 leaf 98
+	check $1-outermost right_is $1 outermost 98
+	if [ "$BPF" ]; then
+		check $1-calls right_is $1 calls 98
+	else
+		unable $1-calls "no BPF programs here: frames are read late"
+	fi
+}
 # Behind the start; the frames of threads are read at the sample, too.
-if [ "$BPF" ] && has_tool ruby-threads ruby; then
+ruby_threads() {
+	local what
 	record ruby-threads -- ruby "$SOURCES/leaves.rb" "$SECONDS_EACH" threads
 	leaves_right ruby-threads ruby
-	check ruby-threads-leaf right_is ruby-threads leaf 98
-	check ruby-threads-calls right_is ruby-threads calls 98
-	check ruby-threads-outermost right_is ruby-threads outermost 98
-fi
-for name in php ruby; do
-	[ -s "$TMP/$name.right" ] || continue
-	right_at_least $name leaf 98
-	check $name-outermost right_is $name outermost 98
-	if [ "$BPF" ]; then
-		check $name-calls right_is $name calls 98
-	else
-		unable $name-calls "no BPF programs here: frames are read late"
-	fi
-done
-
-# Frames that are read late, behind the first 2 s: which functions call each other is learned meanwhile.  Of the samples in C functions, also
-# those in which no function of the language is known, most have all callers; what is shown is right.
-for name in php ruby; do
-	has_tool $name-late $name || continue
-	PERFWIND_WITHOUT=bpf row $name-late 98 $name "$SOURCES/leaves.${name/ruby/rb}" $((2 + 2 * SECONDS_EACH))
-	"$PERFWIND" export --to folded --time 2s- -o - "$TMP/$name-late.pftrace" 2>/dev/null |
-		"$PYTHON" "$SOURCES/leaves.py" --check $name >"$TMP/$name-late.right"
-	awk -v name="$name-late" '{ s = s " " $1 " " $3 " % of " $2 } END { printf "    %-24s right:%s\n", name, s }' "$TMP/$name-late.right"
-	right_at_least $name-late leaf 98
-	check $name-late-outermost right_is $name-late outermost 98
-	check $name-late-adjacent right_is $name-late adjacent 98
-	[ $name = php ] && least=70 || least=30 # (Ruby's frames are all at the same places)
-	check $name-late-chain right_is $name-late chain $least
-done
-
+	for what in leaf calls outermost; do
+		check ruby-threads-$what right_is ruby-threads $what 98
+	done
+}
+# script_late NAME CHAIN_PERCENT : frames that are read late, behind the first 2 s: which functions call each other is learned meanwhile.  Of the
+# samples in C functions, also those in which no function of the language is known, most have all callers; what is shown is right.
+script_late() {
+	PERFWIND_WITHOUT=bpf row $1-late 98 $1 "$SOURCES/leaves.${1/ruby/rb}" $((2 + 2 * SECONDS_EACH))
+	"$PERFWIND" export --to folded --time 2s- -o - "$TMP/$1-late.pftrace" 2>/dev/null |
+		"$PYTHON" "$SOURCES/leaves.py" --check $1 >"$TMP/$1-late.right"
+	awk -v name="$1-late" '{ s = s " " $1 " " $3 " % of " $2 } END { printf "    %-24s right:%s\n", name, s }' "$TMP/$1-late.right"
+	right_at_least $1-late leaf 98
+	check $1-late-outermost right_is $1-late outermost 98
+	check $1-late-adjacent right_is $1-late adjacent 98
+	check $1-late-chain right_is $1-late chain $2
+}
 # Functions that are freed, and others in their memory (reuse.php, reuse.rb): one may have no name, as it is gone before that was
 # read, but none has the name of another one without being marked as a guess.
 not_reused() {
@@ -299,44 +331,61 @@ not_reused() {
 	awk -v name="$1" '{ s = s " " $1 " " $3 " %" ; n = $2 } END { printf "    %-24s%s of %d\n", name, s, n }' "$TMP/$1.right"
 	awk '$1 == "wrong" { wrong = $3; n = $2 } $1 == "right" { right = $3 } END { exit !(n > 100 && wrong <= 3 && right > 5) }' "$TMP/$1.right"
 }
+# script_reused NAME TOOL WITHOUT
+script_reused() {
+	PERFWIND_WITHOUT=$3 row $1 98 $2 "$SOURCES/reuse.${2/ruby/rb}" 2
+	check $1-names not_reused $1
+}
+if has_tool php php; then
+	twice php-regex php_regex
+	twice php script_leaves php ';\{main\} \[php\];([^;]*;)?main \[php\];left \[php\];([^;]*;)*generate \[php\];Pair::one \[php\]'
+fi
+if has_tool ruby ruby; then
+	twice ruby script_leaves ruby \
+		';<main> \[ruby\];([^;]*;)?Object#main \[ruby\];Object#left \[ruby\];Object#generate \[ruby\];([^;]*;)*Integer#times \[ruby\];([^;]*;)*block in generate \[ruby\];Pair#one \[ruby\]'
+	[ -z "$BPF" ] || twice ruby-threads ruby_threads
+fi
 for name in php ruby; do
-	has_tool $name-reused $name || continue
-	row $name-reused 98 $name "$SOURCES/reuse.${name/ruby/rb}" 2
-	check $name-reused-names not_reused $name-reused
-	export PERFWIND_WITHOUT=bpf${PERFWIND_WITHOUT:+,$PERFWIND_WITHOUT}
-	row $name-reused-late 98 $name "$SOURCES/reuse.${name/ruby/rb}" 2
-	check $name-reused-late-names not_reused $name-reused-late
-	PERFWIND_WITHOUT=${PERFWIND_WITHOUT#bpf}
-	PERFWIND_WITHOUT=${PERFWIND_WITHOUT#,}
-	[ "$PERFWIND_WITHOUT" ] || unset PERFWIND_WITHOUT
+	has_tool $name-late $name || continue
+	[ $name = php ] && least=70 || least=30 # (Ruby's frames are all at the same places)
+	twice $name-late script_late $name $least
+	without=${PERFWIND_WITHOUT:-}
+	twice $name-reused script_reused $name-reused $name "$without"
+	twice $name-reused-late script_reused $name-reused-late $name "bpf${without:+,$without}"
 done
 
 # ---- Java: with frame pointers and without, where the VM describes its code; interpreted, by C1 alone, by C1 and C2; attached ----
 
 if has_tool java java javac && check java-build javac -d "$TMP" "$SOURCES/Work.java"; then
 	LEAVES="Work.north=Work.northLeaf Work.south=Work.southLeaf"
-	# java_rows NAME OPTIONS...
-	java_rows() {
-		local prefix=$1 mode options warm
-		shift
+	# java_hot NAME OPTIONS... : from its start.
+	java_hot() {
+		row "$1" 99.5 java "${@:2}" -cp "$TMP" Work all "$SECONDS_EACH"
+		judged "$1" 99.5 $LEAVES
+	}
+	# java_attached NAME WARM_MS OPTIONS...
+	java_attached() {
+		attached "$1" 99.5 "$2" java "${@:3}" -cp "$TMP" Work all 60
+		judged "$1" 99.5 $LEAVES
+		[ "$1" != java-c2-attached ] ||
+			check java-attached-names has java-c2-attached ';Work.main_\[[01j]\];Work.collections_\[j\];java.util.TreeMap.put_\[j\]'
+	}
+	# work() calls recurse(), which calls itself, and inner() is called by the last.
+	java_recurse() {
+		row java-recurse 99.5 java -Xint -cp "$TMP" Work recurse "$SECONDS_EACH"
+		check java-interpreted-names has java-recurse ';Work.main_\[0\];(Work.recurse_\[0\];){41}Work.inner_\[0\]'
+	}
+	for frame in java-fp:-XX:+PreserveFramePointer java:; do
 		while read -r mode warm options; do
-			row "$prefix-$mode" 99.5 java "$@" $options -cp "$TMP" Work all "$SECONDS_EACH"
-			judged "$prefix-$mode" 99.5 $LEAVES
-			attached "$prefix-$mode-attached" 99.5 "$warm" java "$@" $options -cp "$TMP" Work all 60
-			judged "$prefix-$mode-attached" 99.5 $LEAVES
+			twice ${frame%%:*}-$mode java_hot ${frame%%:*}-$mode ${frame#*:} $options
+			twice ${frame%%:*}-$mode-attached java_attached ${frame%%:*}-$mode-attached "$warm" ${frame#*:} $options
 		done <<-END
 			interpreted 300 -Xint
 			c1 700 -XX:TieredStopAtLevel=1
 			c2 1500
 		END
-	}
-	java_rows java-fp -XX:+PreserveFramePointer
-	java_rows java
-	check java-attached-names has java-c2-attached ';Work.main_\[[01j]\];Work.collections_\[j\];java.util.TreeMap.put_\[j\]'
-	# work() calls recurse(), which calls itself, and inner() is called by the last.
-	row java-recurse 99.5 java -Xint -cp "$TMP" Work recurse "$SECONDS_EACH"
-	check java-interpreted-names has java-recurse \
-		';Work.main_\[0\];(Work.recurse_\[0\];){41}Work.inner_\[0\]'
+	done
+	twice java-recurse java_recurse
 fi
 
 # Virtual threads (21 on): frames that the VM brought back from its heap, in the first Java that has them.
@@ -347,8 +396,11 @@ done
 if [ -z "$java" ]; then
 	unable java-virtual "no Java 21 or later is installed"
 elif check java-virtual-build "${java}c" -d "$TMP" "$SOURCES/Virtual.java"; then
-	row java-virtual 99 "$java" -cp "$TMP" Virtual $((2 * SECONDS_EACH))
-	judged java-virtual 99.5 "Virtual.middle=Virtual.leaf"
+	java_virtual() {
+		row java-virtual 99 "$java" -cp "$TMP" Virtual $((2 * SECONDS_EACH))
+		judged java-virtual 99.5 "Virtual.middle=Virtual.leaf"
+	}
+	twice java-virtual java_virtual
 fi
 
 # ---- Go without symbols, OCaml, Haskell ----
@@ -359,8 +411,11 @@ go_whole=99.5
 [ "$BPF" ] || go_whole=98.5
 if has_tool go-stripped go && check go-stripped-build env GOCACHE="$TMP/go" GOPATH="$TMP/gopath" GO111MODULE=off GOTOOLCHAIN=local GOFLAGS= \
 	go build -ldflags '-s -w' -o "$TMP/gostripped" "$LANGUAGES/work.go"; then
-	row go-stripped $go_whole "$TMP/gostripped" $((3 * SECONDS_EACH))
-	judged go-stripped 99.5 main.goWork=main.goInner
+	go_stripped() {
+		row go-stripped $go_whole "$TMP/gostripped" $((3 * SECONDS_EACH))
+		judged go-stripped 99.5 main.goWork=main.goInner
+	}
+	twice go-stripped go_stripped
 	# C functions that goroutines call run on the thread's own stack: of the samples in them, those with the Go functions that the
 	# program's source states.  The C functions of a stripped program have no names.  Behind the start, which is read late.
 	called_right() {
@@ -375,47 +430,65 @@ if has_tool go-stripped go && check go-stripped-build env GOCACHE="$TMP/go" GOPA
 				printf "callers %d %.2f\nnot-wrong %d %.2f\n", total, 100 * right / total, total, 100 * (right + cut) / total }' >"$TMP/$1.right"
 		awk -v name="$1" '{ printf "    %-24s %-10s %s %% of %d\n", name, $1, $3, $2 }' "$TMP/$1.right"
 	}
+	# (4 s: at the start, until the BPF program runs, calls that are short are read too late)
+	go_cgo() {
+		row go-cgo-$1 $go_whole "$TMP/gocgo-$1" $((4 * SECONDS_EACH)) north
+	}
+	# Each thread stays on one of two callers for some microseconds: until the BPF program runs most are read too late.
+	go_callers() {
+		row go-callers-$1 95 "$TMP/gocgo-$1" $((3 * SECONDS_EACH)) c
+		called_right go-callers-$1
+		right_at_least go-callers-$1 callers 99.5
+		right_at_least go-callers-$1 not-wrong 100
+	}
 	for mode in exe pie stripped; do
 		flags=
 		[ $mode = stripped ] && flags="-s -w"
 		check go-cgo-$mode-build env GOCACHE="$TMP/go" GOPATH="$TMP/gopath" GO111MODULE=off GOTOOLCHAIN=local GOFLAGS= CGO_ENABLED=1 \
 			go build -buildmode=${mode/stripped/exe} -ldflags "$flags" -o "$TMP/gocgo-$mode" "$LANGUAGES/cgo.go" || continue
-		# (4 s: at the start, until the BPF program runs, calls that are short are read too late)
-		row go-cgo-$mode $go_whole "$TMP/gocgo-$mode" $((4 * SECONDS_EACH)) north
-		# Each thread stays on one of two callers for some microseconds: until the BPF program runs most are read too late.
-		row go-callers-$mode 95 "$TMP/gocgo-$mode" $((3 * SECONDS_EACH)) c
-		called_right go-callers-$mode
-		right_at_least go-callers-$mode callers 99.5
-		right_at_least go-callers-$mode not-wrong 100
+		twice go-cgo-$mode go_cgo $mode
+		twice go-callers-$mode go_callers $mode
 	done
 	# Work of Go's runtime there, with its callers: at the sample by a BPF program, else read after it.
-	row go-gc 90 "$TMP/gocgo-exe" "$SECONDS_EACH" gc
-	"$PERFWIND" export --to folded --time 300ms- -o - "$TMP/go-gc.pftrace" 2>/dev/null | awk '
-		/;runtime.systemstack/ { total += $NF } /;runtime.goexit[^;]*;.*;runtime.systemstack/ { right += $NF }
-		/;runtime.systemstack/ && !/^[^;]*;(runtime.goexit|\[cut\]|\[failed)/ { wrong += $NF }
-		END { if (!total) total = 1
-			printf "callers %d %.2f\nnot-wrong %d %.2f\n", total, 100 * right / total, total, 100 * (total - wrong) / total }' >"$TMP/go-gc.right"
-	awk '{ printf "    %-24s %-10s %s %% of %d\n", "go-gc", $1, $3, $2 }' "$TMP/go-gc.right"
-	right_at_least go-gc not-wrong 100
-	if [ "$BPF" ]; then
-		right_at_least go-gc callers 95
-	else
-		unable go-gc-callers "no BPF programs here: goroutines are read late"
-	fi
-	row go-callback 99 "$TMP/gocgo-exe" "$SECONDS_EACH" back
-	check go-callback-stack has go-callback ';runtime.goexit[^;]*;.*;main.back;.*;runtime.cgocallback[^;]*;.*;main.goBack;main.backInner '
+	go_gc() {
+		row go-gc 90 "$TMP/gocgo-exe" $((3 * SECONDS_EACH)) gc
+		"$PERFWIND" export --to folded --time 300ms- -o - "$TMP/go-gc.pftrace" 2>/dev/null | awk '
+			/;runtime.systemstack/ { total += $NF } /;runtime.goexit[^;]*;.*;runtime.systemstack/ { right += $NF }
+			/;runtime.systemstack/ && !/^[^;]*;(runtime.goexit|\[cut\]|\[failed)/ { wrong += $NF }
+			END { if (!total) total = 1
+				printf "callers %d %.2f\nnot-wrong %d %.2f\n", total, 100 * right / total, total, 100 * (total - wrong) / total }' >"$TMP/go-gc.right"
+		awk '{ printf "    %-24s %-10s %s %% of %d\n", "go-gc", $1, $3, $2 }' "$TMP/go-gc.right"
+		right_at_least go-gc not-wrong 100
+		if [ "$BPF" ]; then
+			right_at_least go-gc callers 95
+		else
+			unable go-gc-callers "no BPF programs here: goroutines are read late"
+		fi
+	}
+	twice go-gc go_gc
+	go_callback() {
+		row go-callback 99 "$TMP/gocgo-exe" "$SECONDS_EACH" back
+		check go-callback-stack has go-callback ';runtime.goexit[^;]*;.*;main.back;.*;runtime.cgocallback[^;]*;.*;main.goBack;main.backInner '
+	}
+	twice go-callback go_callback
 fi
 cp "$LANGUAGES/work.ml" "$SOURCES/leaves.hs" "$SOURCES/callers.hs" "$TMP"
 if has_tool ocaml ocamlopt && check ocaml-build sh -c "cd '$TMP' && ocamlopt -o ocamlwork work.ml"; then
-	row ocaml 99.5 "$TMP/ocamlwork" "$SECONDS_EACH"
-	judged ocaml 99.5 Work.ocaml_work=Work.inner
+	ocaml() {
+		row ocaml 99.5 "$TMP/ocamlwork" "$SECONDS_EACH"
+		judged ocaml 99.5 Work.ocaml_work=Work.inner
+	}
+	twice ocaml ocaml
 fi
 if has_tool haskell ghc && check haskell-build sh -c "cd '$TMP' && ghc -O -o haskell leaves.hs"; then
-	row haskell 95 "$TMP/haskell" "$SECONDS_EACH"
-	judged haskell 95 'hs_main=*'
 	# Both have the same work.
 	halves() { folded haskell | awk '/\.\$wnorthLeaf / { n += $NF } /\.\$wsouthLeaf / { s += $NF } END { print n, s; exit n < 0.7 * s || s < 0.7 * n || n + s < 20 }'; }
-	check haskell-halves halves
+	haskell() {
+		row haskell 95 "$TMP/haskell" "$SECONDS_EACH"
+		judged haskell 95 'hs_main=*'
+		check haskell-halves halves
+	}
+	twice haskell haskell
 	# Behind the start: the callers of each leaf of callers.hs, as its source states them.  Without BPF programs a leaf may have no
 	# callers in Haskell, and never those of another one.
 	callers_right() {
@@ -432,14 +505,17 @@ if has_tool haskell ghc && check haskell-build sh -c "cd '$TMP' && ghc -O -o has
 		awk '{ printf "    haskell-%-16s %s %% of %d\n", $1, $3, $2 }' "$TMP/haskell-callers.right"
 	}
 	check haskell-callers-build sh -c "cd '$TMP' && ghc -O -outputdir callers.o -o callers callers.hs"
-	row haskell-callers 95 "$TMP/callers" "$SECONDS_EACH"
-	callers_right
-	check haskell-callers-not-wrong right_is haskell-callers not-wrong 95
-	if [ "$BPF" ]; then
-		right_at_least haskell-callers callers 95
-	else
-		unable haskell-callers-callers "no BPF programs here: GHC's stack is read late"
-	fi
+	haskell_callers() {
+		row haskell-callers 95 "$TMP/callers" "$SECONDS_EACH"
+		callers_right
+		check haskell-callers-not-wrong right_is haskell-callers not-wrong 95
+		if [ "$BPF" ]; then
+			right_at_least haskell-callers callers 95
+		else
+			unable haskell-callers-callers "no BPF programs here: GHC's stack is read late"
+		fi
+	}
+	twice haskell-callers haskell_callers
 fi
 
 table

@@ -35,11 +35,11 @@ cut_off() {
 	"$PERFWIND" export --to html -o "$TMP/cut_off.html" "$TMP/$1.pftrace" 2>"$TMP/cut_off"
 	grep -qE "^perfwind: export: .*: $END\$" "$TMP/cut_off" && grep -qE "\[\"End\",\"$END\",1\]" "$TMP/cut_off.html" || { cat "$TMP/cut_off"; return 1; }
 }
-# ended NAME : the file has its end mark.
+# ended NAME : the file has its end mark, and lacks nothing but samples of what was not looked into in time, as on a busy machine.
 ended() {
 	"$PERFWIND" report "$TMP/$1.pftrace" >"$TMP/ended" 2>&1
 	grep -qE '^End |not whole' "$TMP/ended" && { cat "$TMP/ended"; return 1; }
-	"$PERFWIND" losses "$TMP/$1.pftrace"
+	"$PERFWIND" losses "$TMP/$1.pftrace" >"$TMP/losses" || ! grep '^[a-z]' "$TMP/losses" | grep -vE '^(name|perf_samples_skipped) '
 }
 check killed-cut-off cut_off killed
 # A file that ends within a packet is read up to it, and reported.

@@ -353,8 +353,8 @@ for operation in read getattr statfs flush; do
 	name=asked-$operation
 	asked_for $operation
 	check "$name: the recording ends" [ $STATUS = 0 ]
-	check "$name: who consents is read" has $name "^recursion;$STACK"
-	check "$name: who starts later too" has $name "^late;$STACK"
+	check "$name: a process that opts in is read" has $name "^recursion;$STACK"
+	check "$name: a process that starts later too" has $name "^late;$STACK"
 	check "$name: nothing was left out meanwhile" no_gap $name
 	check "$name: consistent" consistent $name
 	if [ $operation = flush ]; then

@@ -116,3 +116,93 @@ check event-nearest grep -q 'marks.rules:3:9: rule x: .*page-faults' "$TMP/marks
 
 mkdir "$TMP/episodes/new/other"
 check only-episodes [ "$("$PERFWIND" episodes -d "$TMP/episodes/new" delete other ../new 2>&1 | grep -c 'there is no episode of this name')" = 2 ]
+
+# The watched process ends while its episode is going on: the recorder hands over what it has, and watch ends.
+"$PROGRAMS/spike" 3 600 0 >/dev/null &
+target=$!
+started $target
+printf '[watch]\nrecord = -p %s -F 499 -e cpu-clock\nmemory = 4M\npoll = 200ms\n[rule spin]\nwhen = process-cpu\nprocess = %s\nabove = 8\nfor = 500ms\n' \
+	$target $target >"$TMP/end.rules"
+timeout 120 "$PERFWIND" watch -c "$TMP/end.rules" -d "$TMP/episodes/end" 2>"$TMP/end.err" &
+watch=$!
+started $watch
+check end-fires eval 'wait_for grep -q "rule spin: process-cpu" "$TMP/end.err" || wait_for grep -q "rule spin: process-cpu" "$TMP/end.err"'
+wait_for used $target $(($(cpu_ms $target) + 1000))
+kill -KILL $target
+wait $target 2>/dev/null
+wait $watch
+check end-status [ $? = 0 ]
+# spin() is inlined in guilty(), and lines of inlined calls may be missing.
+check end-episode eval '[ "$("$PERFWIND" episodes -d "$TMP/episodes/end" | grep -cE "spin.*spike *(guilty|spin)$")" = 1 ] || { cat "$TMP/end.err"; false; }'
+check end-episode-of-guilty sh -c "'$PERFWIND' report --function guilty '$TMP/episodes/end/'2*-spin/trace.pftrace | grep -qE '^Samples  *[1-9]'"
+check end-stated-once [ "$(grep -c 'the processes that the flight recorder sampled have ended; watch ends' "$TMP/end.err")" = 1 ]
+check end-nothing-left [ -z "$(ls -A "$TMP/episodes/end" | grep '^\.')" ]
+
+# A watch that is killed: its recorder ends with it.
+"$PROGRAMS/spike" 3 600 600 >/dev/null &
+target=$!
+started $target
+sed "s/^\(record = -p\) [0-9]*/\1 $target/; s/^process = .*/process = $target/" "$TMP/end.rules" >"$TMP/killed.rules"
+"$PERFWIND" watch -c "$TMP/killed.rules" -d "$TMP/episodes/killed" 2>"$TMP/killed.err" &
+watch=$!
+samples() { ls -l "/proc/$(pgrep -P $watch)/fd" 2>/dev/null | grep -q perf_event; }
+check killed-has-recorder wait_for samples
+recorder=$(pgrep -P $watch)
+started "${recorder:-none}"
+kill -KILL $watch
+wait $watch 2>/dev/null
+check killed-recorder-ends wait_for gone "${recorder:-$$}"
+check killed-nothing-left [ -z "$(ls -A "$TMP/episodes/killed")" ]
+kill $target
+
+# Options that the recorder does not take: found by --check, or at its first start.
+ends_with() { timeout 60 "${@:2}" >"$TMP/ends.err" 2>&1; [ $? = "$1" ] || { cat "$TMP/ends.err"; return 1; }; }
+options() { printf '[watch]\nrecord = %s\npoll = 100ms\n[rule x]\nwhen = load\nabove = 99999\n' "$1" >"$TMP/options.rules"; }
+options '-a -F 49 --nosuch'
+check option-check ends_with 2 "$PERFWIND" watch --check -c "$TMP/options.rules"
+check option-named grep -q -- '--nosuch' "$TMP/ends.err"
+options '-a -o elsewhere'
+check option-file ends_with 2 "$PERFWIND" watch --check -c "$TMP/options.rules"
+options "-p $$ --cpu x"
+check option-start ends_with 2 "$PERFWIND" watch -c "$TMP/options.rules" -d "$TMP/episodes/options"
+check option-start-named grep -q "record = -p $$ --cpu x" "$TMP/ends.err"
+
+# An episode that is not kept: the next attempt comes a minute later.
+options "-p $$ -e nosuch"
+"$PERFWIND" watch -c "$TMP/options.rules" -d "$TMP/episodes/options" 2>"$TMP/retry.err" &
+watch=$!
+started $watch
+wait_for grep -q 'starts again in 10 s' "$TMP/retry.err"
+sed -i '/^when/d; s/^above.*/when = machine-cpu\nabove = 0.001\nfor = 0s\nlongest = 1s\nafter = 0s/' "$TMP/options.rules"
+kill -HUP $watch
+check retry eval 'wait_for grep -qE "no episode: the cooldown lasts ([1-5]?[0-9]|60) s more" "$TMP/retry.err" || { cat "$TMP/retry.err"; false; }'
+kill -TERM $watch
+wait $watch
+if [ "$(id -u)" = 0 ]; then
+	chmod 755 "$TMP"
+	cp "$PERFWIND" "$TMP/perfwind"
+	mkdir -m 700 "$TMP/plain"
+	options '-p 1 -F 49'
+	cp "$TMP/options.rules" "$TMP/plain/rules"
+	chown -R 65534:65534 "$TMP/plain"
+	setpriv --reuid 65534 --regid 65534 --clear-groups "$TMP/perfwind" watch -c "$TMP/plain/rules" -d "$TMP/plain/new" 2>"$TMP/plain.err" &
+	watch=$!
+	started $watch
+	check hint-ends wait_for grep -q 'starts again in 10 s' "$TMP/plain.err"
+	check hint-not-again eval '! grep "below .watch.*your own processes" "$TMP/plain.err"'
+	kill -TERM $watch
+	wait $watch
+	# A full disk: no folder stays.
+	mkdir "$TMP/small"
+	printf '[watch]\nrecord = -p %s -F 499 -e cpu-clock\npoll = 100ms\n[rule x]\nwhen = machine-cpu\nabove = 0.001\nfor = 1s\nlongest = 1s\nafter = 0s\n' $$ >"$TMP/small.rules"
+	unshare -m sh -c 'mount -t tmpfs -o size=64k none "$1/small" && mkdir "$1/small/new" && ! head -c 99999 /dev/zero >"$1/small/fill" || exit 99
+		"$2" watch -c "$1/small.rules" -d "$1/small/new" 2>"$1/small.err" & watch=$!
+		for i in $(seq 300); do grep -q "not kept" "$1/small.err" && break; sleep 0.1; done
+		ls -A "$1/small/new" | grep "^.new" >"$1/small.left"; kill $watch; wait $watch' - "$TMP" "$PERFWIND" 2>/dev/null
+	status=$?
+	if [ $status = 99 ] || [ ! -e "$TMP/small.err" ]; then skip full-disk "no tmpfs can be mounted"; else
+		check full-disk grep -q 'rule x: the episode is not kept' "$TMP/small.err"
+		check full-disk-is-why grep -q 'No space left' "$TMP/small.err"
+		check full-disk-nothing-left [ ! -s "$TMP/small.left" ]
+	fi
+fi

@@ -85,8 +85,7 @@ def show_memory(session):
           int(intern["room_frames"]) * intern["frames"].dereference().type.sizeof + 4 * int(intern["n_frame_slots"]),
           int(intern["names"]["n_entries"]), int(intern["name_bytes"])))
     print("mappings %d, places %d; callstacks %d bytes" % (int(intern["n_mappings"]), int(intern["places"]["n_entries"]),
-          int(intern["stacks"]["n_slots"]) * 8 + int(intern["stacks"]["room_entries"]) * 8 +
-          int(intern["stacks"]["room_words"]) * 4))
+          int(intern["stacks"]["n_slots"]) * intern["stacks"]["slots"].dereference().type.sizeof))
     tables = lists = lined = 0
     for i in range(int(emit["n_modules"])):
         m = emit["modules"][i]

@@ -1,6 +1,6 @@
 /* fail-malloc.h - makes the n-th allocation of a test program fail.  Included by its one .c
  * file. Libraries allocate by the same functions.  The sanitizers have an allocator of their own:
- * there FAIL_MALLOC is 0, and the program has nothing to test.  One thread. */
+ * there FAIL_MALLOC is 0, and the program has nothing to test.  One thread; fail-calls.h has a rule of its own, and threads. */
 #pragma once
 
 #include <stdbool.h>
@@ -25,16 +25,22 @@ void *reallocarray(void *old, size_t n, size_t size);
 void *aligned_alloc(size_t alignment, size_t size);
 void free(void *p);
 
+static _Atomic long malloc_held; /* blocks, of all threads */
+
+/* MALLOC_RULE: a function like malloc_fails(), defined before this file is included. */
+#ifdef MALLOC_RULE
+#define malloc_fails MALLOC_RULE
+#else
 static unsigned long malloc_calls;
 static unsigned long malloc_fail_at; /* 0: none */
 static bool malloc_fail_on;	     /* and all after it */
 static bool malloc_fail_own;	     /* only what the program itself allocates, not its libraries */
-static long malloc_held;	     /* blocks */
 static _Atomic unsigned long
 	*malloc_shared; /* calls of this process and its children; NULL: not counted */
 
 extern const char __executable_start[], etext[]; /* the linker's: the program's text lies between */
 
+/* Does the allocation fail that the code at @caller makes? */
 static bool malloc_fails(const void *caller)
 {
 	if (malloc_fail_own &&
@@ -46,6 +52,15 @@ static bool malloc_fails(const void *caller)
 	return malloc_fail_at &&
 	       (malloc_fail_on ? malloc_calls >= malloc_fail_at : malloc_calls == malloc_fail_at);
 }
+
+/* From here on the @n-th fails (0: none), with @on all after it too. */
+static void malloc_fail(unsigned long n, bool on)
+{
+	malloc_calls = 0;
+	malloc_fail_on = on;
+	malloc_fail_at = n;
+}
+#endif
 
 static void *malloc_hold(void *p)
 {
@@ -94,13 +109,5 @@ void free(void *p)
 {
 	malloc_held -= p != NULL;
 	__libc_free(p);
-}
-
-/* From here on the @n-th fails (0: none), with @on all after it too. */
-static void malloc_fail(unsigned long n, bool on)
-{
-	malloc_calls = 0;
-	malloc_fail_on = on;
-	malloc_fail_at = n;
 }
 #endif

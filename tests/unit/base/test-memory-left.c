@@ -61,6 +61,8 @@ static void test_version_1(void **state)
 	assert_int_equal(memory_left(root), 100 * MIB);
 	put("/sys/fs/cgroup/memory/memory.stat", "total_inactive_file 5242880\n");
 	assert_int_equal(memory_left(root), 15 * MIB);
+	put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+	assert_true(memory_left(root) == UINT64_MAX);
 }
 
 int main(void)

@@ -169,22 +169,22 @@ static void test_limits_as_before(void **state)
 	} cases[] = {
 		{LOG_LEVEL_NORMAL, NULL, "perfwind: a kernel line\nperfwind: other\n"},
 		{LOG_LEVEL_NORMAL, NULL,
-		 "perfwind: the limits that an earlier command printed still hold (perfwind "
-		 "doctor)\nperfwind: other\n"},
+		 "perfwind: limited here: no kernel frames (hints: perfwind doctor)\n"
+		 "perfwind: other\n"},
 		{LOG_LEVEL_VERBOSE, NULL, "perfwind: a kernel line\nperfwind: other\n"},
 		{LOG_LEVEL_QUIET, "rings of 1", ""}, /* not shown, so not known */
 		{LOG_LEVEL_NORMAL, "rings of 1",
 		 "perfwind: limited here: no kernel frames, small rings (hints: perfwind doctor)\n"
 		 "perfwind: other\n"},
 		{LOG_LEVEL_NORMAL, "rings of 1",
-		 "perfwind: the limits that an earlier command printed still hold (perfwind "
-		 "doctor)\nperfwind: other\n"},
+		 "perfwind: limited here: no kernel frames, small rings (hints: perfwind doctor)\n"
+		 "perfwind: other\n"},
 		{LOG_LEVEL_NORMAL, "rings of 2",
 		 "perfwind: limited here: no kernel frames, small rings (hints: perfwind doctor)\n"
 		 "perfwind: other\n"},
 		{LOG_LEVEL_NORMAL, NULL,
-		 "perfwind: the limits that an earlier command printed still hold (perfwind "
-		 "doctor)\nperfwind: other\n"},
+		 "perfwind: limited here: no kernel frames (hints: perfwind doctor)\n"
+		 "perfwind: other\n"},
 	};
 	char folder[] = "/tmp/test-own-session-XXXXXX", path[64];
 
@@ -215,8 +215,8 @@ static void test_limits_as_before(void **state)
 		own_session_sure(&own);
 		end(text);
 		log_level = LOG_LEVEL_QUIET;
-		assert_string_equal(text, i ? "perfwind: the limits that an earlier command "
-					      "printed still hold (perfwind doctor)\n"
+		assert_string_equal(text, i ? "perfwind: limited here: no kernel frames (hints: "
+					      "perfwind doctor)\n"
 					    : "perfwind: a kernel line\n");
 	}
 	(void)unlink(path);

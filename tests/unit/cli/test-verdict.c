@@ -123,7 +123,13 @@ static void test_cut(void **state)
 	summary.account.too_deep = 200;
 	summary.at_sample = false;
 	assert_printed(", 200 cut (200 of more than 4096 frames), 40 failed (");
-	summary.account.cut = summary.account.too_deep = 0;
+	summary.account.too_deep = 0;
+	summary.account.switched = 199;
+	assert_printed(geteuid() ? ", 200 cut (deeper than the copy; 199 go on in a stack that is "
+				   "not in the copy, as a goroutine's; root may read it), 40 "
+				 : ", 200 cut (deeper than the copy; 199 go on in a stack that is "
+				   "not in the copy, as a goroutine's), 40 ");
+	summary.account.cut = summary.account.switched = 0;
 	assert_printed(", 0 cut, 40 failed (");
 	summary.account.cut = 12; /* less than a hundredth: no hint */
 	assert_printed(", 12 cut (deeper than the copy), 40 failed (");
@@ -131,6 +137,9 @@ static void test_cut(void **state)
 	verdict.damage = &damage;
 	assert_printed(
 		", 13 cut (deeper than the copy; hint: perf record --call-graph dwarf,65528), ");
+	verdict.stack_bytes = 65528;
+	assert_printed(", 13 cut (deeper than the copy; hint: perfwind record completes them), ");
+	verdict.stack_bytes = 0;
 }
 
 /* The kernel does not count: the sum of the LOST records is a lower bound; samples that we left out, and time. */
@@ -172,10 +181,10 @@ static void test_losses(void **state)
 			     "frames had changed before they were read (hint: `perfwind doctor`"));
 	free(text);
 	summary.account.lacks_at_start = summary.account.emitted - 1;
-	assert_printed("(100.00 %) lack functions between others, 1,239 of them in the first 0.5 s "
+	assert_printed("(100.00 %) lack functions between others, 1,239 in the first 0.5 s "
 		       "of a program: an interpreter's frames had changed before they were read\n");
 	summary.account.lacks_at_start++;
-	assert_printed("between others, all of them in the first 0.5 s of a program: ");
+	assert_printed("between others, all in the first 0.5 s of a program: ");
 	summary.account.lacks_at_start = 0;
 	summary.at_sample = true; /* it does */
 	text = written(verdict_print);
@@ -234,18 +243,19 @@ static void test_few(void **state)
 	summary.unsymbolized[2].samples = 1;
 	verdict.frequency = 0;
 	verdict.period = 1000;
-	assert_written(
-		verdict_print,
-		"1 sample in 5.1 s (cpu-clock, one each 1,000)\n"
-		"  stacks   1 whole (100.00 %), 0 cut, 0 failed; 7 frames each\n"
-		"  lost     0 in the kernel's rings\n"
-		"  cost     0.25 s of CPU in all, 28.5 MiB at most\n"
-		"  file     a\"b.pftrace, 120 KiB\n"
-		"  symbols  /bin/x: 1 sample with frames without symbols\n"
-		"           /tmp/perf-7.map: 1 sample with frames without symbols (hint: java "
-		"--names)\n"
-		"           /tmp/perf-8.map: 1 sample with frames without symbols (hint: start "
-		"its runtime with a perf map or jitdump)\n");
+	assert_written(verdict_print,
+		       "1 sample in 5.1 s (cpu-clock, one each 1,000)\n"
+		       "  stacks   1 whole (100.00 %), 0 cut, 0 failed; 7 frames each\n"
+		       "  lost     0 in the kernel's rings\n"
+		       "  cost     0.25 s of CPU in all, 28.5 MiB at most\n"
+		       "  file     a\"b.pftrace, 120 KiB\n"
+		       "  symbols  /bin/x: 1 sample with frames without symbols\n"
+		       "           JIT code of process 7: 1 sample with frames without symbols "
+		       "(hint: java "
+		       "--names)\n"
+		       "           JIT code of process 8: 1 sample with frames without symbols "
+		       "(hint: start "
+		       "its runtime with a perf map or jitdump)\n");
 	summary.unsymbolized[1].hint = NULL;
 }
 
@@ -298,6 +308,12 @@ static void test_hints(void **state)
 		"  lost     0 in the kernel's rings\n"
 		"  cost     7.0 us CPU a sample, 0.25 s in all, 28.5 MiB at most\n"
 		"  file     a\"b.pftrace, 120 KiB (6144 bytes a sample)\n");
+	/* A frame pointer that has another use leads anywhere. */
+	summary.account.failed[UW_NO_UNWIND_INFO] = 7;
+	summary.account.failed[UW_NO_MODULE] = 8;
+	assert_printed("2 frames each (hint: --unwinder fp, and code without ");
+	summary.account.failed[UW_NO_UNWIND_INFO] = 15;
+	summary.account.failed[UW_NO_MODULE] = 0;
 	verdict.damage = &(struct import_damage){0};
 	assert_printed("2 frames each (hint: callchains need programs with frame pointers; "
 		       "--call-graph dwarf does not)");

@@ -255,11 +255,11 @@ static void test_bounds(void **state)
 	assert_int_equal(c->too_many, MARK_ASYNC_MAX - MARK_ASYNC_MAX / 4);
 	write_mark(&f, 9, 9, "S|9|other|1");
 	assert_int_equal(c->too_many, MARK_ASYNC_MAX - MARK_ASYNC_MAX / 4);
-	for (int32_t i = 1; i <= MARK_THREADS_MAX + 3; i++)
+	for (int32_t i = 1; i <= MARK_TRACKS_MAX + 3; i++)
 		write_mark(&f, 7, i, "B|7|x");
 	assert_int_equal(c->too_many, MARK_ASYNC_MAX - MARK_ASYNC_MAX / 4 + 3);
 	assert_int_equal(mark_tracks_exit(f.tracks, 7, 5, false, f.now), 0);
-	write_mark(&f, 7, MARK_THREADS_MAX + 9, "B|7|x"); /* the free place */
+	write_mark(&f, 7, MARK_TRACKS_MAX + 9, "B|7|x"); /* the free place */
 	assert_int_equal(c->too_many, MARK_ASYNC_MAX - MARK_ASYNC_MAX / 4 + 3);
 	fixture_free(&f);
 }

@@ -2,6 +2,7 @@
 #include "marks/mark-functions.h"
 #include "marks/mark-rings.h"
 #include "marks/mark-threads.h"
+#include "marks/mark-tracks.h"
 #include "tests/unit/fail-calls.h"
 
 static int make_rings(void *arg)
@@ -55,20 +56,43 @@ static void end_threads(void *arg)
 	(void)mark_walk_free(((struct threads *)arg)->walk);
 }
 
+struct tracks {
+	struct writer *writer;
+	struct mark_tracks *tracks;
+};
+static int make_tracks(void *arg)
+{
+	struct tracks *made = arg;
+
+	return mark_tracks_new(made->writer, &made->tracks);
+}
+static void end_tracks(void *arg)
+{
+	(void)mark_tracks_free(((struct tracks *)arg)->tracks);
+}
+
 static void test_all(void **state)
 {
 	struct mark_rings *rings;
 	struct mark_functions *functions;
 	struct threads threads;
+	struct tracks tracks;
+	const struct writer_options writer = {.clock = CLOCK_MONOTONIC};
+	struct sink *sink;
 	const struct calls_made all[] = {
 		{"rings", make_rings, end_rings, &rings},
 		{"functions", make_functions, end_functions, &functions},
 		{"threads", make_threads, end_threads, &threads},
+		{"tracks", make_tracks, end_tracks, &tracks},
 	};
 
 	(void)state;
+	assert_int_equal(sink_memory_new(&sink), 0);
+	assert_int_equal(writer_new(&writer, sink, &tracks.writer), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
 		calls_sweep(&all[i]);
+	(void)writer_free(tracks.writer);
+	(void)sink_free(sink);
 }
 
 int main(void)

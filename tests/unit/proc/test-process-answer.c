@@ -168,7 +168,10 @@ static void test_unsure(void **state)
 	p = process_find(f.table, 5);
 	assert_int_equal(process_mmap(f.table, 5, 0x10000, 0x2000, 0x1000, true, "/bin/x", &b), 0);
 	module = uw_space_find(space_of(&f, p), 0x10000)->module;
+	assert_true(process_thread_get(p, 5)->from_record);
 	process_table_unsure(f.table);
+	assert_false(
+		process_thread_get(p, 5)->from_record); /* an exec may be among what was lost */
 	process_maps_asked(p, 100);
 	assert_true(answer(&f, p, "10000-12000 r-xp 00001000 08:01 77 /bin/y\n", 200));
 	assert_ptr_not_equal(uw_space_find(space_of(&f, p), 0x10000)->module, module);

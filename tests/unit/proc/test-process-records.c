@@ -322,6 +322,9 @@ static void test_unsure(void **state)
 	dead = process_find(f.table, 6);
 	assert_true(p->unsure);
 	assert_int_equal(p->maps_read_at, 0);
+	assert_int_equal(process_fork(f.table, 7, 5, 7, 5), 0);
+	assert_string_equal(process_thread_get(process_find(f.table, 7), 7)->comm, "main");
+	assert_false(process_thread_get(process_find(f.table, 7), 7)->from_record);
 	assert_false(dead->unsure);
 	assert_int_not_equal(dead->maps_read_at, 0);
 	fixture_deinit(&f);

@@ -7,6 +7,7 @@
 
 #include "profile/diff-inlined.h"
 #include "profile/diff.h"
+#include "profile/profile-text.h"
 #include "tests/unit/profile/hand.h"
 
 enum { FUNCTIONS = 40, SAMPLES = 1 << 16, PAIRS = 20, SLOWER = 0 };
@@ -118,16 +119,20 @@ static void expect_share(const struct profile *a, const struct profile *b, size_
 }
 
 /* One profile has inlined calls, and the other has none: of the same build (--no-inline) they count for their callers; of another
- * (-O0) too, except where they are functions there. */
+ * (-O0) too, except where they are functions there.  Lines of the same build: its samples are in no inlined call. */
 static void inlined_in_one(void **state)
 {
 	static const struct {
 		uint8_t build;
 		bool inlined, own;
+		size_t n_lined; /* of ten addresses */
 		bool merged;
 	} others[] = {
-		{1, false, false, true}, {1, false, true, true},  {1, true, false, false},
-		{2, false, true, false}, {2, false, false, true}, {2, true, false, false},
+		{1, false, false, 0, true},  {1, false, true, 0, true},
+		{1, true, false, 0, false},  {2, false, true, 0, false},
+		{2, false, false, 0, true},  {2, true, false, 0, false},
+		{1, false, false, 9, false}, {1, false, false, 8, true},
+		{2, false, false, 10, true},
 	};
 
 	(void)state;
@@ -136,6 +141,8 @@ static void inlined_in_one(void **state)
 		struct profile b = inlining(others[i].build, others[i].inlined, others[i].own);
 		const char *module = NULL;
 
+		for (size_t k = 0; k < others[i].n_lined; k++)
+			b.lines[b.frames[k].first_line].line = 7;
 		expect_share(&a, &b, 0, "step", 500);
 		assert_int_equal(diff_merge_inlined(&a, &b, &module), others[i].merged);
 		if (others[i].merged)
@@ -245,6 +252,48 @@ static void one_faster_function(void **state)
 	diff_deinit(&d);
 	profile_deinit(&a);
 	profile_deinit(&b);
+}
+
+/* function_0, function_1 ... with so many samples. */
+static struct profile counted(const size_t *counts, size_t n)
+{
+	struct profile p = hand_empty();
+	uint32_t module = hand_module(&p, "/usr/bin/work", false);
+
+	p.samples = calloc(SAMPLES, sizeof(*p.samples));
+	assert_non_null(p.samples);
+	hand_thread(&p, hand_process(&p, 1, "work"), 1, NULL);
+	for (uint32_t k = 0; k < n; k++) {
+		char name[32];
+
+		(void)snprintf(name, sizeof(name), "function_%u", k);
+		add_samples(&p, HAND_STACK(&p, hand_frame(&p, module, 16 * k, name, NULL)),
+			    counts[k]);
+	}
+	return p;
+}
+
+static struct profile with_functions(uint32_t n, size_t samples)
+{
+	size_t counts[FUNCTIONS];
+
+	assert_true(n <= FUNCTIONS);
+	for (uint32_t k = 0; k < n; k++)
+		counts[k] = samples;
+	return counted(counts, n);
+}
+
+/* A process with 100 samples in a function of its module that has no name. */
+static struct profile named_program(const char *process, const char *path)
+{
+	struct profile p = hand_empty();
+	uint32_t module = hand_module(&p, path, false);
+
+	p.samples = calloc(SAMPLES, sizeof(*p.samples));
+	assert_non_null(p.samples);
+	hand_thread(&p, hand_process(&p, 1, process), 1, NULL);
+	add_samples(&p, HAND_STACK(&p, hand_frame(&p, module, 16, NULL, NULL)), 100);
+	return p;
 }
 
 /* A profile of two functions in exact numbers: work n, rest 100. */
@@ -378,6 +427,105 @@ static void few_rows_of_equal_runs(void **state)
 	}
 }
 
+static void expect_count(const struct diff *d, const char *name, uint64_t count)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->n; i++) {
+		if (strcmp(d->rows[i].name, name) != 0)
+			continue;
+		n++;
+		assert_true(d->rows[i].count[0] == count && d->rows[i].count[1] == count);
+	}
+	assert_int_equal(n, 1);
+}
+
+/* The code that a runtime made in either process is one module, and one function where it has no names. */
+static void jit_code(void **state)
+{
+	const struct diff_options by_module = {.by = REPORT_MODULE},
+				  by_function = {.by = REPORT_FUNCTION};
+	const char *const paths[] = {"/tmp/perf-11.map", "/tmp/perf-222.map"};
+	const char *const files[] = {"/tmp/perf-6.1/perf", "/tmp/perf-x.map"};
+	struct profile profiles[2];
+	struct diff d;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct profile *p = &profiles[i];
+		uint32_t module, file;
+
+		*p = hand_empty();
+		module = hand_module(p, paths[i], false);
+		file = hand_module(p, files[i], false);
+		p->samples = calloc(SAMPLES, sizeof(*p->samples));
+		assert_non_null(p->samples);
+		hand_thread(p, hand_process(p, 1, "java"), 1, NULL);
+		add_samples(p, HAND_STACK(p, hand_frame(p, module, 0, NULL, NULL)), 200);
+		add_samples(p, HAND_STACK(p, hand_frame(p, file, 0, "f", NULL)), 20);
+	}
+	d = compare(&profiles[0], &profiles[1], &by_module);
+	assert_int_equal(d.n, 3); /* of which two are files */
+	for (size_t i = 0; i < d.n; i++) {
+		bool jit = d.rows[i].count[0] == 200;
+
+		assert_true(!jit || d.rows[i].count[1] == 200);
+		assert_true(jit == !strcmp(d.rows[i].name, "[jit]"));
+	}
+	diff_deinit(&d);
+	d = compare(&profiles[0], &profiles[1], &by_function);
+	expect_count(&d, "[jit]", 200);
+	diff_deinit(&d);
+	profile_deinit(&profiles[0]);
+	profile_deinit(&profiles[1]);
+}
+
+/* Two recordings of one length, in one of which a function does more: the others have less, by as much each. */
+static void more_of_a_second(void **state)
+{
+	static const size_t counts[2][9] = {{1564, 523, 544, 208, 50, 50, 18, 12, 11},
+					    {1916, 384, 411, 145, 39, 41, 13, 9, 8}};
+	static const enum diff_scale scales[] = {DIFF_TOTAL,
+						 DIFF_MEDIAN}; /* too few for a median */
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		const struct diff_options o = {.scale = scales[i], .fail_above = 5};
+		struct profile a = counted(counts[0], 9), b = counted(counts[1], 9);
+		struct diff d = compare(&a, &b, &o);
+
+		assert_int_equal(d.scaled, DIFF_TOTAL);
+		assert_true(d.fell_back == (scales[i] == DIFF_MEDIAN));
+		assert_string_equal(d.rows[0].name, "function_0");
+		assert_true(d.rows[0].significant && d.rows[0].error < 8);
+		assert_true(diff_fails(&d, &o));
+		diff_deinit(&d);
+		profile_deinit(&a);
+		profile_deinit(&b);
+	}
+}
+
+static char *written(const struct diff *d, const struct diff_options *o)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	assert_non_null(out);
+	assert_int_equal(diff_write(d, o, (const char *[]){"a", "b"}, out), 0);
+	assert_int_equal(fclose(out), 0);
+	return text;
+}
+
+static void assert_has(const struct diff *d, const struct diff_options *o, const char *expected)
+{
+	char *text = written(d, o);
+
+	if (!strstr(text, expected))
+		fail_msg("%s", text);
+	free(text);
+}
+
 static void assert_written(const struct diff *d, const struct diff_options *o, const char *expected)
 {
 	static const char *const names[] = {"a.pftrace", "b.\033pftrace"};
@@ -393,7 +541,8 @@ static void assert_written(const struct diff *d, const struct diff_options *o, c
 }
 
 /* work: 100 of 200 ms become 300.  Its error: sqrt(101 + 301 + (2 % of 100)^2 + (2 % of 300)^2) = 21.02 ms, times
- * z of 0.025 / 2 = 2.2414, in percent of 200: 23.56. */
+ * z of 0.025 / 2 = 2.2414, in percent of 200: 23.56.  The whole: sqrt(201 + 401 + (2 % of 200)^2 + (2 % of 400)^2) = 26.12 ms,
+ * times z of 0.025 = 1.96: 25.59 %. */
 static void text(void **state)
 {
 	struct profile a = two(100, 2), b = two(300, 5);
@@ -403,14 +552,16 @@ static void text(void **state)
 	assert_written(&d, &(struct diff_options){0},
 		       "A  a.pftrace: 200 samples, 200.0 ms, 2.0 s\n"
 		       "B  b.?pftrace: 400 samples, 400.0 ms, 5.0 s (+100.0 %)\n"
-		       "compared as recorded\n\n"
+		       "compared as recorded\n"
+		       "all of B is 100.0 +- 25.6 % more than all of A\n\n"
 		       "  change      +-     A %     B %  relative  function\n"
 		       " +100.00   23.56   50.00   75.00  +200.0 %  work  work\n"
 		       "... and 1 more without a significant change (--all shows them)\n");
 	assert_written(&d, &(struct diff_options){.all = true},
 		       "A  a.pftrace: 200 samples, 200.0 ms, 2.0 s\n"
 		       "B  b.?pftrace: 400 samples, 400.0 ms, 5.0 s (+100.0 %)\n"
-		       "compared as recorded\n\n"
+		       "compared as recorded\n"
+		       "all of B is 100.0 +- 25.6 % more than all of A\n\n"
 		       "  change      +-     A %     B %  relative  function\n"
 		       " +100.00   23.56   50.00   75.00  +200.0 %  work  work\n"
 		       "   +0.00   16.24   50.00   25.00    +0.0 %  rest  work\n");
@@ -419,7 +570,8 @@ static void text(void **state)
 		"{\"a\": {\"file\": \"a.pftrace\", \"samples\": 200, \"weight\": 200000000, "
 		"\"duration_s\": 2.000}, \"b\": {\"file\": \"b.\\u001bpftrace\", \"samples\": 400, "
 		"\"weight\": 400000000, \"duration_s\": 5.000}, \"unit\": \"ns\", "
-		"\"normalise\": \"total\", \"scale\": 1.000000, \"failed\": true, \"rows\": [\n"
+		"\"normalise\": \"total\", \"scale\": 1.000000, \"whole_change_percent\": 100.000, "
+		"\"whole_error_percent\": 25.592, \"failed\": true, \"rows\": [\n"
 		"{\"function\": \"work\", \"a\": 100000000, \"b\": 300000000, \"a_samples\": 100, "
 		"\"b_samples\": 300, \"change_percent\": 100.000, \"error_percent\": 23.561, "
 		"\"significant\": true}\n]}\n");
@@ -486,25 +638,132 @@ static void not_comparable(void **state)
 	profile_deinit(&none);
 }
 
-/* Functions of 1000 samples each and one of @name. */
-static struct profile with_one(const char *name, size_t samples)
+/* Each of six functions costs 30 % more: the median hides it, the line of the whole has it, and as recorded it is a failure. */
+static void whole_grew(void **state)
 {
-	struct profile p = hand_empty();
-	uint32_t module = hand_module(&p, "/usr/bin/work", false);
+	struct profile a = with_functions(6, 1000), b = with_functions(6, 1300),
+		       c = with_functions(6, 1010);
+	const struct diff_options o = {.fail_above = 5},
+				  total = {.fail_above = 5, .scale = DIFF_TOTAL};
+	struct diff d = compare(&a, &b, &o);
 
+	(void)state;
+	assert_int_equal(d.scaled, DIFF_MEDIAN);
+	assert_int_equal(n_significant(&d), 0);
+	assert_true(fabs(d.whole_change - 30) < 1e-9);
+	assert_false(diff_fails(&d, &o));
+	assert_has(
+		&d, &o,
+		"no significant change\nall of B is 30.0 +- 7.5 % more than all of A, as recorded: "
+		"if both did the same work, --normalise total compares");
+	diff_deinit(&d);
+	d = compare(&a, &b, &total);
+	assert_true(diff_fails(&d, &total));
+	for (size_t i = 0; i < d.n; i++)
+		d.rows[i].significant = false; /* none of many small rows */
+	assert_true(diff_fails(&d, &total));
+	assert_has(&d, &total,
+		   "no significant change\nall of B is 30.0 +- 7.5 % more than all of A\n");
+	diff_deinit(&d);
+	d = compare(&a, &c, &total);
+	assert_false(diff_fails(&d, &total));
+	assert_has(&d, &total, "no significant change\n\n");
+	diff_deinit(&d);
+	profile_deinit(&a);
+	profile_deinit(&b);
+	profile_deinit(&c);
+}
+
+/* Two builds of other names, in other folders: program, main thread and module have one row each; "[app-new]" is code without
+ * symbols.  With a second process that has a name of its own, they are different rows, and a line states it. */
+static void other_names(void **state)
+{
+	static const struct diff_options by[] = {{.by = REPORT_PROCESS},
+						 {.by = REPORT_THREAD},
+						 {.by = REPORT_MODULE},
+						 {.by = REPORT_FUNCTION},
+						 {.tree = true}};
+	struct profile a = named_program("app", "/old/app"),
+		       b = named_program("app-new", "/new/app-new"),
+		       same = named_program("app", "/new/app");
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(by); i++) {
+		struct diff d = compare(&a, &b, &by[i]);
+
+		assert_true(diff_renames(&d));
+		assert_int_equal(d.n, 1);
+		assert_int_equal(d.rows[0].count[0], 100);
+		assert_int_equal(d.rows[0].count[1], 100);
+		diff_deinit(&d);
+		d = compare(&a, &same, &by[i]);
+		assert_false(diff_renames(&d));
+		assert_int_equal(d.n, 1);
+		diff_deinit(&d);
+	}
+	hand_thread(&b, hand_process(&b, 2, "sh"), 2, NULL);
+	add_samples(&b, b.samples[0].stack, 1);
+	b.samples[b.n_samples - 1].thread = 1;
+	for (size_t i = 0; i < ARRAY_SIZE(by); i++) {
+		struct diff d = compare(&a, &b, &by[i]);
+
+		assert_false(diff_renames(&d));
+		assert_true(d.n >= 2);
+		assert_has(&d, &by[i],
+			   "100 % of A and 100 % of B are in rows that the other does not have: "
+			   "their names differ");
+		diff_deinit(&d);
+	}
+	profile_deinit(&a);
+	profile_deinit(&b);
+	profile_deinit(&same);
+}
+
+/* On a terminal of 80 columns a row is a line, and the innermost call of a path is there. */
+static void narrow(void **state)
+{
+	enum { CALLS = 9, WIDTH = 80 };
+	const struct diff_options by[] = {{.width = WIDTH, .all = true},
+					  {.width = WIDTH, .all = true, .tree = true}};
+	struct profile p = hand_empty();
+	uint32_t module = hand_module(&p, "/usr/bin/work", false), frames[CALLS];
+
+	(void)state;
 	p.samples = calloc(SAMPLES, sizeof(*p.samples));
 	assert_non_null(p.samples);
 	hand_thread(&p, hand_process(&p, 1, "work"), 1, NULL);
-	for (uint32_t k = 0; k < 6; k++) {
-		char other[32];
-		uint32_t frame;
+	for (uint32_t k = 0; k < CALLS; k++) {
+		char name[300] = "leaf";
 
-		(void)snprintf(other, sizeof(other), "function_%u", k);
-		frame = hand_frame(&p, module, 16 * k, other, NULL);
-		add_samples(&p, HAND_STACK(&p, frame), 1000);
+		if (k)
+			(void)snprintf(name, sizeof(name), "std::vector_%u<%0200u>", k, 0);
+		frames[k] = hand_frame(&p, module, 16 * k, name, NULL);
 	}
+	add_samples(&p, hand_stack(&p, frames, CALLS), 100);
+	for (size_t i = 0; i < ARRAY_SIZE(by); i++) {
+		struct diff d = compare(&p, &p, &by[i]);
+		char *text = written(&d, &by[i]);
+
+		for (char *line = strstr(text, "  change"); line && *line;) {
+			size_t len = strcspn(line, "\n");
+
+			assert_true(text_columns(line, len) <= WIDTH);
+			line += len + (line[len] == '\n');
+		}
+		assert_non_null(strstr(text, by[i].tree ? "work;...;leaf\n" : "leaf  work\n"));
+		free(text);
+		diff_deinit(&d);
+	}
+	profile_deinit(&p);
+}
+
+/* Functions of 1000 samples each and one of @name. */
+static struct profile with_one(const char *name, size_t samples)
+{
+	struct profile p = with_functions(6, 1000);
+
 	if (samples)
-		add_samples(&p, HAND_STACK(&p, hand_frame(&p, module, 1000, name, NULL)), samples);
+		add_samples(&p, HAND_STACK(&p, hand_frame(&p, 0, 1000, name, NULL)), samples);
 	return p;
 }
 
@@ -600,7 +859,12 @@ int main(void)
 		cmocka_unit_test(scales),
 		cmocka_unit_test(scales_by_counters),
 		cmocka_unit_test(few_rows_of_equal_runs),
+		cmocka_unit_test(more_of_a_second),
+		cmocka_unit_test(jit_code),
 		cmocka_unit_test(text),
+		cmocka_unit_test(whole_grew),
+		cmocka_unit_test(other_names),
+		cmocka_unit_test(narrow),
 		cmocka_unit_test(rows),
 		cmocka_unit_test(not_comparable),
 	};

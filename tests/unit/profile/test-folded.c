@@ -144,6 +144,32 @@ static void kinds_are_apart(void **state)
 	profile_deinit(&p);
 }
 
+/* The name alone of a method of an interpreter; of native code ".part.0" is no name. */
+static void methods_by_name(void **state)
+{
+	static const struct {
+		const char *name;
+		enum frame_kind kind;
+	} functions[] = {{"K.gen", FRAME_PYTHON},
+			 {"K#gen", FRAME_RUBY},
+			 {"K.gen", FRAME_NATIVE},
+			 {"f.<locals>.gen", FRAME_PYTHON}};
+	struct profile p = hand_empty();
+	uint32_t module = hand_module(&p, "/m", false);
+
+	(void)state;
+	hand_process(&p, 1, "app");
+	for (uint32_t i = 0; i < ARRAY_SIZE(functions); i++) {
+		uint32_t f = hand_frame(&p, module, 1 + i, functions[i].name, NULL);
+
+		p.lines[p.frames[f].first_line].kind = functions[i].kind;
+		hand_sample(&p, 1, 1, HAND_STACK(&p, f), 1);
+	}
+	assert_folded(&p, &(struct export_options){.only.function = "gen"},
+		      "app;K#gen [ruby] 1\napp;K.gen [python] 1\napp;f.<locals>.gen [python] 1\n");
+	profile_deinit(&p);
+}
+
 static void incarnations_are_separate(void **state)
 {
 	struct profile p = hand_empty();
@@ -250,6 +276,7 @@ int main(void)
 		cmocka_unit_test(only_a_cgroup_and_those_below),
 		cmocka_unit_test(equal_lines_are_merged),
 		cmocka_unit_test(kinds_are_apart),
+		cmocka_unit_test(methods_by_name),
 		cmocka_unit_test(incarnations_are_separate),
 		cmocka_unit_test(names_cannot_break_lines),
 		cmocka_unit_test(unsymbolized_code_is_called_after_its_module),

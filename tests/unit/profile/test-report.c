@@ -433,6 +433,11 @@ static void names_that_are_meant(void **state)
 		{"ns::type::push(int const&)", "push", true},
 		{"ns::type::push(int const&)", "ns::type::push", true},
 		{"(anonymous namespace)::helper(char*)", "helper", true},
+		{"ns::f(char const (&) [6])", "f", true},
+		{"ns::f(char const (&) [6])", "ns::f", true},
+		{"f(char (&) [5]) [clone .cold]", "f", true},
+		{"f [clone .cold]", "f", true},
+		{"f [clone .cold]", "cold", false},
 		{"pushes", "push", false},
 		{"g", "", false},
 	};

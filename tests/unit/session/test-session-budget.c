@@ -185,16 +185,20 @@ static void test_stays(void **state)
 	fixture_deinit(&f);
 }
 
-/* Time that is in no sample is added to samples to come at high rates, except for time in which the kernel throttled. */
+/* Time that is in no sample is added to samples to come at high rates, except for time in which the kernel throttled.  More than what is
+ * missing was not throttled. */
 static void test_skipped(void **state)
 {
 	enum { SKIPPED_MS = 200 };
+	struct session_summary summary;
 	struct session *s;
+	uint64_t clock, seen;
 	struct fixture f;
+	int64_t missing;
 	uint32_t pid;
 
 	(void)state;
-	for (int throttled = 0; throttled < 2; throttled++) {
+	for (int throttled = 0; throttled < 3; throttled++) { /* nothing, a half, all and more */
 		fixture_init(&f);
 		pid = (uint32_t)f.child;
 		f.options.machine = false;
@@ -204,22 +208,38 @@ static void test_skipped(void **state)
 		start(&f);
 		s = f.session;
 		fixture_run_ms(&f, 100);
-		s->budget.missing -= (int64_t)(SKIPPED_MS * NSEC_PER_MSEC); /* as if skipped */
+		reader_weights(s->reader)->sampled -=
+			SKIPPED_MS * NSEC_PER_MSEC; /* as if skipped */
 		if (throttled)
-			s->account.throttled_ns += SKIPPED_MS * NSEC_PER_MSEC;
+			s->account.throttled_ns += throttled == 1 ? SKIPPED_MS / 2 * NSEC_PER_MSEC
+								  : 3600 * NSEC_PER_SEC;
 		assert_int_equal(kill(f.child, SIGSTOP), 0);
 		while (session_has_records(s, false))
 			assert_int_equal(session_ring_ready(&s->rings[0].source, EPOLLIN), 0);
-		session_budget_add_skipped(s, clock_ns(CLOCK_MONOTONIC) + NSEC_PER_SEC);
+		clock = s->budget.clock;
+		while (s->budget.clock == clock) {
+			s->counts_due = 0;
+			session_budget_add_skipped(s, clock_ns(CLOCK_MONOTONIC));
+		}
+		/* What the kernel has really lost or not sampled is missing, too. */
+		missing = (int64_t)(s->budget.clock - reader_weights(s->reader)->sampled -
+				    s->counts.lost_samples * NSEC_PER_SEC / HZ);
+		assert_true(missing > (int64_t)(SKIPPED_MS / 2 * NSEC_PER_MSEC));
+		assert_int_equal(
+			s->budget.missing,
+			missing - (int64_t)min_u64(s->account.throttled_ns, (uint64_t)missing));
 		assert_int_equal(kill(f.child, SIGCONT), 0);
 		fixture_run_ms(&f, 3 * SKIPPED_MS);
 		stop(&f);
-		if (throttled)
-			assert_true(s->account.weight <
-				    s->counts.task_clock_ns + SKIPPED_MS / 2 * NSEC_PER_MSEC);
-		else
-			assert_true(s->account.weight >
-				    s->counts.task_clock_ns + SKIPPED_MS / 2 * NSEC_PER_MSEC);
+		assert_int_equal(session_summary(s, &summary), 0);
+		clock = s->counts.task_clock_ns;
+		assert_true(summary.account.throttled_ns <=
+			    clock - min_u64(s->account.weight, clock));
+		seen = s->account.weight + s->counts.lost_samples * NSEC_PER_SEC / HZ;
+		if (throttled == 0)
+			assert_true(seen > clock + SKIPPED_MS / 2 * NSEC_PER_MSEC);
+		else if (throttled == 2)
+			assert_true(s->account.weight < clock + SKIPPED_MS / 2 * NSEC_PER_MSEC);
 		fixture_deinit(&f);
 	}
 }

@@ -7,7 +7,7 @@
 enum { MOST = 20000 };
 
 /* true: the session needs fewer than @n calls. */
-static bool make_once(struct fixture *f, unsigned long n, size_t files)
+static bool make_once(struct fixture *f, unsigned long n, size_t files, long held)
 {
 	bool reached;
 	int r;
@@ -26,6 +26,10 @@ static bool make_once(struct fixture *f, unsigned long n, size_t files)
 		print_error("call %lu (%s): %zu descriptors left\n", n, r < 0 ? f->error : "made",
 			    open_files() - files);
 	assert_int_equal(open_files(), files);
+	if (malloc_held != held)
+		print_error("call %lu (%s): %ld blocks left\n", n, r < 0 ? f->error : "made",
+			    malloc_held - held);
+	assert_int_equal(malloc_held, held);
 	return !reached;
 }
 
@@ -33,6 +37,7 @@ static void sweep(struct fixture *f)
 {
 	unsigned long n = 1;
 	size_t files;
+	long held;
 	int r = fixture_open(f); /* what libraries keep they keep from now on */
 
 	if (r == -EACCES || r == -EPERM) {
@@ -43,7 +48,8 @@ static void sweep(struct fixture *f)
 	assert_int_equal(r, 0);
 	f->session = session_free(f->session);
 	files = open_files();
-	while (n < MOST && !make_once(f, n, files))
+	held = malloc_held;
+	while (n < MOST && !make_once(f, n, files, held))
 		n++;
 	print_message("%lu calls\n", n - 1);
 	assert_true(n > 10 && n < MOST);
@@ -76,10 +82,26 @@ static void test_task(void **state)
 	sweep(&f);
 }
 
+/* Switches have rings of their own, and waits their tables. */
+static void test_off_cpu(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	f.spec.config = PERF_COUNT_SW_DUMMY;
+	f.options.frequency = 0;
+	f.options.period = 1;
+	f.options.waits = SESSION_WAITS_OFF_CPU;
+	f.options.wakers = true;
+	sweep(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_machine),
-					   cmocka_unit_test(test_task)};
+					   cmocka_unit_test(test_task),
+					   cmocka_unit_test(test_off_cpu)};
 
 	return cmocka_run_group_tests_name("session-calls", tests, NULL, NULL);
 }

@@ -113,6 +113,13 @@ static void test_table_is_used(void **state)
 	expect(n, 0xffffffffc0000090, "one_work");
 	expect(n, 0xffffffffc0001010, "bpf_prog_b"); /* read fresh */
 	uw_kernel_names_free(n);
+	/* read before the first address is asked for */
+	put("/proc/kallsyms", "ffffffff81000000 T _text\n");
+	n = new_names(false);
+	uw_kernel_names_read(n);
+	put("/proc/kallsyms", "ffffffff81000000 T later\n");
+	expect(n, 0xffffffff81000000, "_text");
+	uw_kernel_names_free(n);
 	/* no address is asked for: nothing is read */
 	put("/proc/kallsyms", "ffffffff81000000 T _text\n");
 	n = new_names(false);

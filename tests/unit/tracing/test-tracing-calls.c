@@ -6,9 +6,11 @@
 #include "tests/unit/fail-calls.h"
 #include "tracing/recorder.h"
 #include "tracing/system-counters.h"
+#include "tracing/task-ends.h"
 #include "tracing/task-polls.h"
 #include "tracing/task-table.h"
 #include "tracing/trace-buffer.h"
+#include "tracing/trace-clones.h"
 #include "tracing/trace-session.h"
 
 static struct loop loop;
@@ -92,6 +94,28 @@ static void end_counters(void *arg)
 	(void)system_counters_free(*(struct system_counters **)arg);
 }
 
+static int make_clones(void *arg)
+{
+	static const struct trace_clone_calls calls;
+
+	return trace_clones_new(&calls, &loop, arg);
+}
+static void end_clones(void *arg)
+{
+	(void)trace_clones_free(*(struct trace_clones **)arg);
+}
+
+static int make_ends(void *arg)
+{
+	static struct sink *to;
+
+	return task_ends_new(&loop, &to, arg);
+}
+static void end_ends(void *arg)
+{
+	(void)task_ends_free(*(struct task_ends **)arg);
+}
+
 struct traces {
 	struct trace_session_options options;
 	struct trace_session *trace;
@@ -121,16 +145,24 @@ static void test_parts(void **state)
 	struct buffers buffers;
 	struct tables tables;
 	struct system_counters *counters;
+	struct trace_clones *clones;
+	struct task_ends *ends;
+	const struct calls_made of_ends = {"ends of tasks", make_ends, end_ends, &ends};
 	const struct calls_made all[] = {
 		{"recorder", make_recorder, end_recorder, &recorders},
 		{"buffer", make_buffer, end_buffer, &buffers},
 		{"tables", make_tables, end_tables, &tables},
 		{"counters", make_counters, end_counters, &counters},
+		{"clones", make_clones, end_clones, &clones},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
 		calls_sweep(&all[i]);
+	if (make_ends(&ends) >= 0) { /* CAP_NET_ADMIN, and a kernel with taskstats */
+		end_ends(&ends);
+		calls_sweep(&of_ends);
+	}
 }
 
 static void test_session(void **state)

@@ -97,6 +97,46 @@ static void test_not_proved(void **state)
 	assert_int_equal(f->res.outcome, UW_FAILED);
 }
 
+/* The first stacks were judged by a root that the thread has no more (of ld.so): the last ones decide. */
+static void test_late(void **state)
+{
+	struct fixture *f = *state;
+	unsigned n = 0;
+
+	run_whole(f);
+	for (unsigned i = 0; i < 10 * LEAST; i++) {
+		put_frames(f, SAVES + 9);
+		f->stack[7] = SAVES + 9;
+		run(f, DAMAGED + 0x10);
+		assert_int_equal(f->res.outcome, UW_FAILED);
+	}
+	while (n < 20 * LEAST && !run_damaged(f))
+		n++;
+	assert_in_range(n, LEAST, 15 * LEAST);
+}
+
+/* Its callers keep no frame pointer: one frame is by the frame pointer, and these are by their unwind information. */
+static void test_one(void **state)
+{
+	struct fixture *f = *state;
+
+	run_whole(f);
+	for (unsigned i = 0; i <= LEAST; i++) {
+		memset(f->stack, 0, sizeof(f->stack));
+		f->stack[1] = DAMAGED + 9; /* of small */
+		f->regs[UW_X86_BP] = SP + 32;
+		f->stack[4] = 77; /* the caller's rbp: a number */
+		f->stack[5] = KEEPER + 9;
+		f->stack[8] = ROOTED + 1;
+		run(f, SMALL + 0x10);
+	}
+	assert_result(f, UW_WHOLE, UW_OK, 4);
+	assert_true(f->res.by_fp);
+	assert_int_equal(f->frames[1], CALLED(DAMAGED + 9));
+	assert_int_equal(f->frames[2], CALLED(KEEPER + 9) | UW_FRAME_GUESSED);
+	assert_int_equal(f->frames[3], CALLED(ROOTED + 1) | UW_FRAME_GUESSED);
+}
+
 /* One stack in twenty, or fewer: the module stays as it is. */
 static void test_rare(void **state)
 {
@@ -125,7 +165,8 @@ int main(void)
 #define FALLBACK(name) cmocka_unit_test_setup_teardown(name, setup_fallback, teardown)
 	const struct CMUnitTest tests[] = {
 		FALLBACK(test_switch), FALLBACK(test_no_root), FALLBACK(test_not_proved),
-		FALLBACK(test_rare),   FALLBACK(test_off),
+		FALLBACK(test_late),   FALLBACK(test_one),     FALLBACK(test_rare),
+		FALLBACK(test_off),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -309,6 +309,67 @@ static void test_torn(void **state)
 	assert_result(f, UW_WHOLE, UW_OK, 2 + GOROUTINE - 1);
 }
 
+/* systemstack itself, behind its call: the word there is no return address, but 0, the end of the thread's own stack. */
+static void test_leaf(void **state)
+{
+	const uint64_t instructions[] = {0, 9, 13, 0x1d};
+	struct fixture *f = *state;
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(instructions); i++) {
+		SYSTEMSTACK(f, 6 + i);
+		f->stack[0] = world.own[0] = 0;
+		f->regs[UW_X86_BP] = STACK + 8 * (LEFT_AT + 3);
+		run(f, SWITCH + instructions[i]);
+		assert_result(f, UW_WHOLE, UW_OK, 1 + GOROUTINE);
+		assert_int_equal(f->frames[1], CALLED(CALLER) | UW_FRAME_GUESSED);
+		f->regs[UW_X86_BP] = STACK + 8 * (LEFT_AT - 3); /* another call, less deep */
+		run(f, SWITCH + instructions[i]);
+		assert_result(f, UW_CUT, UW_OK, 1);
+	}
+	SYSTEMSTACK(f, 59);
+	f->stack[0] = CALLER;
+	run(f, SWITCH + 0x21); /* back on the goroutine's */
+	assert_int_equal(f->frames[1] & ~UW_FRAME_GUESSED, CALLED(CALLER));
+	assert_false(f->res.other_stack);
+	/* another function, at an address that no rule is known of */
+	SYSTEMSTACK(f, 60);
+	world.goes[SWITCH - GOES + 4] ^= 1;
+	f->stack[0] = world.own[0] = 0;
+	run(f, SWITCH + 5);
+	assert_int_equal(f->res.n_frames, 1);
+}
+
+/* The goroutine is gone before it is found: rbp in the copy states where it was, and an earlier sample what was there. */
+static void test_kept(void **state)
+{
+	const uint64_t bp = STACK + 8 * (LEFT_AT + 3);
+	const uint64_t none[] = {SP, SP + 8 * 40, STACK + 3, 0, UINT64_MAX - 7, bp + 8};
+	struct fixture *f = *state;
+
+	SYSTEMSTACK(f, 6);
+	f->regs[UW_X86_BP] = SP;
+	f->stack[0] = bp;
+	memcpy(world.own, f->stack, sizeof(world.own));
+	assert_goroutine(f, 2, 0);
+	world.m[M_CURG / 8] = 0;
+	assert_goroutine(f, 2, UW_FRAME_GUESSED);
+	assert_true(f->res.completed);
+	run(f, TRIES + 0x10); /* another function */
+	assert_result(f, UW_CUT, UW_OK, 2);
+	for (size_t i = 0; i < ARRAY_SIZE(none); i++) {
+		f->stack[0] = none[i];
+		assert_cut(f);
+	}
+	f->stack[0] = bp;
+	assert_goroutine(f, 2, UW_FRAME_GUESSED);
+	for (uint64_t at = 8; at < 24; at += 8) { /* at the end of the copy, and behind it */
+		f->regs[UW_X86_BP] = SP + sizeof(f->stack) - 16 + at;
+		assert_cut(f);
+	}
+	f->regs[UW_X86_BP] = bp;
+	assert_goroutine(f, 2, UW_FRAME_GUESSED);
+}
+
 static void put_cgo(struct fixture *f, uint32_t key)
 {
 	begin(f, key, cgo, sizeof(cgo) - 1, 8);
@@ -490,7 +551,8 @@ int main(void)
 		TEST(test_systemstack), TEST(test_memory_later), TEST(test_hostile),
 		TEST(test_top),		TEST(test_torn),	 TEST(test_cgo),
 		TEST(test_morestack),	TEST(test_marks),	 TEST(test_copied),
-		TEST(test_clock),	TEST(test_inner),
+		TEST(test_clock),	TEST(test_inner),	 TEST(test_kept),
+		TEST(test_leaf),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

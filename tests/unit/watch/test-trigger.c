@@ -103,6 +103,15 @@ static void test_cooldown_and_day(void **state)
 	(void)state;
 	r.hold_ns = 0;
 	STEPS(&t, &r, &at, hit, kept); /* ended at 103: until 113 */
+	trigger_retry(&t, 200 * S);    /* no later, and not one of the day */
+	STEPS(&t, &r, &at, hit, not_kept);
+	trigger_retry(&t, at);
+	STEPS(&t, &r, &at, hit, kept); /* ended at 111: until 121 */
+	at = 122 * S;
+	STEPS(&t, &r, &at, hit, kept);
+	t = (struct trigger){0};
+	at = 100 * S;
+	STEPS(&t, &r, &at, hit, kept);
 	STEPS(&t, &r, &at, hit, not_kept);
 	at = 114 * S;
 	STEPS(&t, &r, &at, hit, kept);

@@ -102,8 +102,15 @@ static int serve(int listener, enum kind kind)
 	size_t len;
 	int r = 0;
 
-	if (kind == GARBAGE)
-		return write(fd, "\4\0\0\0\xff\xff\xff\xff", 8) == 8 ? 1 : 2;
+	if (kind == GARBAGE) {
+		struct pollfd pfd = {.fd = fd, .events = POLLIN};
+		char unused[256];
+
+		r = write(fd, "\4\0\0\0\xff\xff\xff\xff", 8) == 8 ? 1 : 2;
+		while (poll(&pfd, 1, -1) == 1 && read(fd, unused, sizeof(unused)) > 0)
+			; /* until the other end has read it and closes */
+		return r;
+	}
 	if (frame_stream_init(&s, fd) < 0)
 		return 2;
 	while (!last && r != FRAME_CLOSED && r >= 0) {

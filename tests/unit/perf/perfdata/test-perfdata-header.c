@@ -1,4 +1,4 @@
-/* test-perfdata-header.c - perfdata-header.c and perfdata-feature.c: what a file states of itself,
+/* test-perfdata-header.c - perfdata-header.c: what a file states of itself,
  * and files that are none. */
 #include "tests/unit/perf/perfdata/perfdata-fixture.h"
 

@@ -1,4 +1,4 @@
-/* test-perfdata-scan.c - perfdata-scan.c: the mappings of a file, known before they are reached. */
+/* test-perfdata-scan.c - perfdata.c: the mappings of a file, known before they are reached. */
 #include "tests/unit/perf/perfdata/perfdata-fixture.h"
 
 #ifdef HAVE_ZSTD

@@ -1,4 +1,4 @@
-/* test-perfdata-zstd.c - perfdata-zstd.c: compressed records, made here with libzstd itself. */
+/* test-perfdata-zstd.c - perfdata-block.c: compressed records, made here with libzstd itself. */
 #include "tests/unit/perf/perfdata/perfdata-fixture.h"
 
 #ifdef HAVE_ZSTD
