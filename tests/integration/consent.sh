@@ -221,8 +221,9 @@ check stress-status [ $? = 0 ]
 cp "$U/stress.pftrace" "$TMP/"
 check stress-asked bash -c "[ \$(grep -c ': asked' '$TMP/stress.err') -ge 10 ]"
 echo "stress: $(grep -c ': asked' "$TMP/stress.err") asked in $STRESS s"
-check stress-names has stress '^restless;.*restless_leaf;burn '
+check stress-names has stress "^recursion;$CHAIN"
 check stress-consistent consistent stress
+kill $CALM
 
 # ---- nor of being asked all the time: by hundreds of requests a second, at any time of their run
 cat >"$U/all" <<'SH'
