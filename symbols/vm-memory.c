@@ -76,7 +76,15 @@ static ssize_t read_some(struct vm_memory *m, uint64_t address, void *to, size_t
 	return n > 0 && (size_t)n > len ? -1 : n;
 }
 
-/* Reads the stale page @first again, and others with it.  false: nothing was read. */
+static int by_address(const void *left, const void *right)
+{
+	const struct vm_page *const *a = left, *const *b = right;
+
+	return (*a)->address < (*b)->address ? -1 : (*a)->address > (*b)->address;
+}
+
+/* Reads the stale page @first again, and others with it.  Pages that lie near each other are read right after each other: the
+ * process runs on meanwhile.  false: nothing was read. */
 static bool read_stale(struct vm_memory *m, struct vm_page *first)
 {
 	struct vm_page *pages[RENEW_MAX] = {first};
@@ -89,6 +97,7 @@ static bool read_stale(struct vm_memory *m, struct vm_page *first)
 	for (size_t i = 0; i < m->n_pages && n < RENEW_MAX; i++)
 		if (m->pages[i].address && m->pages[i].stale && &m->pages[i] != first)
 			pages[n++] = &m->pages[i];
+	qsort(pages, n, sizeof(*pages), by_address);
 	for (size_t i = 0; i < n; i++)
 		ranges[i] = (struct uw_range){pages[i]->address, VM_PAGE};
 	if (m->left < n * VM_PAGE || !m->memory->read_ranges(m->memory, ranges, n, bytes))

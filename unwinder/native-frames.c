@@ -437,6 +437,17 @@ static uint64_t current_at(struct frames_walk *fw)
 		       : 0;
 }
 
+static uint64_t words_of(const struct frame *f)
+{
+	return hash_u64(f->instruction) ^ f->previous;
+}
+
+/* What is at @address in each reading: stacks alone would show it only where it is a caller of theirs. */
+static void note_frame(struct frames_walk *fw, uint64_t address, const struct frame *f)
+{
+	script_note(fw->s, fw->e, address, f->function, words_of(f));
+}
+
 /* Which functions have called which, from the frame at @address outwards.  Returns how many. */
 static uint32_t find_calls(struct frames_walk *fw, uint64_t address, struct call calls[NOTED_MAX])
 {
@@ -449,6 +460,7 @@ static uint32_t find_calls(struct frames_walk *fw, uint64_t address, struct call
 
 		if (!read_frame(fw, address, &f))
 			break;
+		note_frame(fw, address, &f);
 		if (f.function) {
 			function = function_at(fw, f.function, f.instruction, 0);
 			if (!function)
@@ -727,9 +739,8 @@ static bool push_caller(struct frames_walk *fw, struct run *run, uint64_t addres
 	}
 	if (!function)
 		return false;
-	proved = f->exact ||
-		 (!is_dead(fw, address) && script_same(fw->s, fw->e, fw->w, address, f->function,
-						       hash_u64(f->instruction) ^ f->previous));
+	proved = f->exact || (!is_dead(fw, address) &&
+			      script_same(fw->s, fw->e, fw->w, address, f->function, words_of(f)));
 	usual = !run->late && !f->exact && is_usual(fw, run, address, function);
 	proved = (proved || usual) && is_proved(fw, function, f->sign);
 	if (run->late)

@@ -321,6 +321,7 @@ script_late() {
 	right_at_least $1-late leaf 98
 	check $1-late-outermost right_is $1-late outermost 98
 	check $1-late-adjacent right_is $1-late adjacent 98
+	check $1-late-order right_is $1-late order 98
 	check $1-late-chain right_is $1-late chain $2
 }
 # Functions that are freed, and others in their memory (reuse.php, reuse.rb): one may have no name, as it is gone before that was

@@ -1,6 +1,7 @@
 """leaves.py SECONDS [TIMES] - C functions that are each called by one Python function, from several callers; leaves.py --check [LANGUAGE] reads
 folded stacks of leaves.py, leaves.php, leaves.rb or leaves.js and prints the shares that are right: of the innermost function of the language, of
-the outermost ones, of calls between them, of calls without other code between, of samples in these C functions that have all callers (chain); of JavaScript the share of samples that have a name for the innermost one, too."""
+the outermost ones, of calls between them, of calls without other code between, of samples in these C functions that have all callers (chain), of
+stacks that could be some of a possible one's functions (order); of JavaScript the share of samples that have a name for the innermost one, too."""
 import binascii
 import re
 import sys
@@ -83,7 +84,7 @@ class Php:
     leaves = {"deflate": "crushed", "inflate": "expanded", "pcre2_match_8": "matched"}
     callers = {
         "left": {"main"}, "right": {"main"}, "generate": {"left"}, "Pair::one": {"generate", "{closure}"},
-        "Pair::two": {"generate"}, "{closure}": {"right"}, "crushed": {"Pair::one"}, "matched": {"Pair::one"},
+        "Pair::two": {"generate"}, "{closure}": {"right", "array_map"}, "crushed": {"Pair::one"}, "matched": {"Pair::one"},
         "expanded": {"Pair::two"}, "spin": {"Pair::one", "Pair::two", "left", "right"},
     }
     outermost = ["{main}", "main"]
@@ -97,17 +98,17 @@ class Ruby:
     callers = {
         "Object#left": {"Object#main"}, "Object#right": {"Object#main"}, "Object#generate": {"Object#left"},
         "Pair#one": {"block in generate", "block in right"}, "Pair.two": {"block in generate"},
-        "block in right": {"Object#right", "Array#map"},
+        "block in right": {"Object#right", "Array#map", "Array#collect"},
         "block in generate": {"Object#generate", "Integer#times"}, "block in left": {"block in generate"},
         "Packing#crushed": {"Pair#one"}, "Object#summed": {"Pair#one"}, "Packing.expanded": {"Pair.two"},
         "Object#spin": {"Pair#one", "Pair.two", "Object#left", "Object#right", "block in left"},
     }
     outermost = ["<main>", "Object#main"]
     threads = ["block (2 levels) in <main>", "Object#main"]
-    # (The same C function is Zlib::Deflate's, too.)
+    # (The same C function is Zlib::Deflate's, too; Array#map and Array#collect are one.)
     inner = {"Zlib.deflate": "Packing#crushed", "Zlib::Deflate.deflate": "Packing#crushed", "Zlib.inflate": "Packing.expanded",
              "Zlib::Inflate.inflate": "Packing.expanded", "Zlib.crc32": "Object#summed", "Integer#times": "Object#generate",
-             "Array#map": "Object#right", "Process.clock_gettime": "Object#main"}
+             "Array#map": "Object#right", "Array#collect": "Object#right", "Process.clock_gettime": "Object#main"}
 
 
 class Js:
@@ -151,9 +152,20 @@ def unnamed(frame):
     return frame.startswith("[perf-") or frame in ("[js]", "Builtins_InterpreterEntryTrampoline")
 
 
+def outer(table):
+    """Of each function those that may be further out in a stack."""
+    direct = {**table.callers, **{name: {caller} for name, caller in table.inner.items()}}
+    result = {name: set(callers) for name, callers in direct.items()}
+    for _ in result:
+        for callers in result.values():
+            callers.update(*(direct.get(caller, ()) for caller in set(callers)))
+    return result
+
+
 def check(language):
     table = LANGUAGES[language]
-    total = {"leaf": 0, "outermost": 0, "calls": 0, "inner": 0, "named": 0, "adjacent": 0, "chain": 0}
+    further_out = outer(table)
+    total = {"leaf": 0, "outermost": 0, "calls": 0, "inner": 0, "named": 0, "adjacent": 0, "chain": 0, "order": 0}
     right_ones = dict(total)
 
     def count(what, weight, is_right):
@@ -193,6 +205,7 @@ def check(language):
         count("outermost", weight, functions[:2] in (table.outermost, getattr(table, "threads", None)) and [name.partition("#")[2] or name for name in third] in ([], ["left"], ["right"]))
         for caller, callee in zip(functions, functions[1:]) if language in ("python", "python-late", "trampolines", "js") else adjacent(frames, suffix):
             count("calls", weight, caller in table.callers.get(callee, {caller}))
+        count("order", weight, all(caller in further_out.get(callee, {caller}) for caller, callee in zip(named[named.index(main):], named[named.index(main) + 1:])))
         for caller, callee in adjacent(frames, suffix):
             count("adjacent", weight, callee in table.inner or caller in table.callers.get(callee, {caller}))
             if callee in table.inner:

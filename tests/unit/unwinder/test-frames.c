@@ -3,6 +3,7 @@
  * The loop of the stacks is `framed` of native-fixture.h: its frame ends at rbp + 16. */
 #include <errno.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tests/unit/unwinder/interpreter-module.h"
 #include "tests/unit/unwinder/native-fixture.h"
@@ -173,6 +174,39 @@ static void test_php_late(void **state)
 			       IN_C(p.map), named(p.main, 5), CALLED(ROOTED + 1));
 			proved++;
 		}
+	}
+	uw_module_unref(p.module);
+}
+
+/* Stacks meet another call's frame at an address only where it is there; readings in between show that it is not always. */
+static void test_php_seldom(void **state)
+{
+	struct fixture *f = *state;
+	struct program p;
+
+	put_php(f, &p);
+	f->snapshot.time = UINT64_MAX;
+	run(f, FRAMED);
+	for (int i = 0; i < 60; i++) { /* twice what proves a frame */
+		usleep(3000);
+		sc_set(&sc, p.f_frame + 24, p.f, 8);
+		sc_set(&sc, p.g_frame + 24, p.g, 8);
+		sc_set(&sc, p.g_frame, sc_code(&sc, p.g) + 64, 8);
+		sc_set(&sc, sc.globals + 488, p.g_frame, 8);
+		set_registers(f, p.main_frame, sc_code(&sc, p.main) + 160);
+		interpreter_rests(f->engine);
+		run(f, FRAMED);
+		sc_set(&sc, p.f_frame + 24, p.other, 8);
+		sc_set(&sc, p.g_frame + 24, p.other, 8);
+		sc_set(&sc, p.g_frame, sc_code(&sc, p.other) + 64, 8);
+		sc_set(&sc, sc.globals + 488, p.main_frame, 8);
+		set_registers(f, p.f_frame, sc_code(&sc, p.f) + 96);
+		usleep(3000);
+		interpreter_rests(f->engine);
+		run(f, FRAMED);
+		assert_int_equal(f->frames[0], named(p.f, 3));
+		for (uint32_t k = 1; k < f->res.n_frames; k++)
+			assert_int_not_equal(f->frames[k], named(p.other, 2));
 	}
 	uw_module_unref(p.module);
 }
@@ -537,6 +571,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_php),
 		TEST(test_php_late),
+		TEST(test_php_seldom),
 		TEST(test_php_leaf_in_c),
 		TEST(test_php_exact),
 		TEST(test_php_reused),
