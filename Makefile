@@ -197,7 +197,7 @@ PROGRAMS += $(if $(shell command -v musl-gcc),$(HOOK_PROGRAMS:%=$(O)/tests/progr
 PROGRAMS += $(if $(filter /%,$(shell $(CC) -print-file-name=libasan.so 2>/dev/null)),$(O)/tests/programs/hook-target-asan)
 PROGRAM_FLAGS_plt = -Wl,-z,lazy $(O)/tests/programs/plugin.so -Wl,-rpath,'$$ORIGIN'
 PROGRAM_FLAGS_hook-forger = -I.
-PROGRAM_FLAGS_marks = -I. -rdynamic
+PROGRAM_FLAGS_marking = -I. -rdynamic
 PROGRAM_FLAGS_marks-cxx = -I.
 PROGRAM_FLAGS_marks-functions = -finstrument-functions
 # The dynamic linker takes as much of a stack as a signal does.
@@ -237,7 +237,7 @@ $(O)/tests/programs/%-fp: tests/programs/%.c tests/programs/program.h
 $(O)/tests/programs/%-static: tests/programs/%.c tests/programs/program.h
 	@mkdir -p $(@D)
 	$(call report,CC,$@)$(CC) $(PROGRAM_CFLAGS) -static -o $@ $<
-$(O)/tests/programs/marks $(O)/tests/programs/marks-cxx: libmarks/perfwind-marks.h libmarks/marks-ring.h
+$(O)/tests/programs/marking $(O)/tests/programs/marks-cxx: libmarks/perfwind-marks.h libmarks/marks-ring.h
 # ---- end of tests/programs
 
 # ---- tests/differential, tests/bench: programs over live samples
@@ -277,7 +277,7 @@ check-bounds: $(O)/tests/differential/diff-engines $(O)/tests/bench/bench-unwind
 	$(Q)FILES="$(FILES)" $(RUN) tests/integration/bounds.sh; r=$$?; cat $(O)/bounds.txt; exit $$r
 .PHONY: differential
 differential: $(O)/tests/differential/diff-engines $(PROGRAMS)
-	$(Q)tests/differential/run.sh $(O)
+	$(Q)tests/differential/compare.sh $(O)
 # ---- end of tests/differential, tests/bench
 
 # ---- fuzzers: each tests/fuzz/fuzz-X.c also runs as a plain program over its corpus (a regression test);
@@ -337,7 +337,7 @@ check-bare:
 check-selinux-boot:
 	$(Q).ci/deps selinux-boot
 	$(Q)$(MAKE) --no-print-directory -s all $(O)/tests/programs/recursion
-	$(Q)TEST_TIMEOUT=$${TEST_TIMEOUT:-7200} TEST_DEADLINE=$${TEST_TIMEOUT:-7200} $(RUN) tests/selinux-boot/run
+	$(Q)TEST_TIMEOUT=$${TEST_TIMEOUT:-7200} TEST_DEADLINE=$${TEST_TIMEOUT:-7200} $(RUN) tests/selinux-boot/boot-image.sh
 # CPUs that go offline, clocks that are set: root, a machine without other users.  Not a part of `check`.
 .PHONY: check-faults
 check-faults: all programs
@@ -365,7 +365,7 @@ THREAD_UNIT = $(filter-out %/test-session-kallsyms $(THREAD_REPORTS),$(patsubst 
 .PHONY: check-thread check-thread-only
 check-thread:
 	$(Q)$(THREADED) check-thread-only
-check-thread-only: all $(THREAD_UNIT) $(THREAD_REPORTS) $(UNIT_NEEDS) $(addprefix $(O)/tests/programs/,recursion crowd marks)
+check-thread-only: all $(THREAD_UNIT) $(THREAD_REPORTS) $(UNIT_NEEDS) $(addprefix $(O)/tests/programs/,recursion crowd marking)
 	@echo "not run: $(words $(filter-out $(THREAD_UNIT) $(THREAD_REPORTS) %/test-session-kallsyms,$(UNIT_PROGRAMS))) unit programs, which start no thread, and test-session-kallsyms; other scripts"
 	$(Q)THREAD_REPORTS="$(THREAD_REPORTS)" $(RUN) $(THREAD_UNIT) tests/thread.sh
 

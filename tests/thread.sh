@@ -48,7 +48,7 @@ started $target
 started $!
 
 record_clean machine --no-daemon ${scope:--p $target} -F 499 -d 15
-record_clean marks --no-daemon --marks -F 499 -- "$PROGRAMS/marks"
+record_clean marks --no-daemon --marks -F 499 -- "$PROGRAMS/marking"
 if [ -n "$scope" ]; then
 	record_clean off-cpu --no-daemon --off-cpu -a -d 5
 

@@ -127,7 +127,7 @@ fi
 
 # Code of a JIT compiler, by its jitdump, and as perf inject --jit makes files of that: names, lines and unwinding information (no frame
 # pointers).
-check dump-recorded perf_record dump -k mono -F 499 -e cpu-clock --call-graph dwarf,8192 -- "$PROGRAMS/jitdump" 1 "$TMP"
+check dump-recorded perf_record dump -k mono -F 499 -e cpu-clock --call-graph dwarf,8192 -- "$PROGRAMS/jitted" 1 "$TMP"
 check dump-imported import dump
 check dump-whole json dump 'v["stacks"]["whole"] >= 0.99 * total'
 for name in first second third; do
@@ -135,10 +135,10 @@ for name in first second third; do
 done
 # Without the dump's clock a sample cannot know what was at an address at its time.
 check dump-clock-is-right test "$(grep -c 'perf record -k mono' "$TMP/dump.err")" = 0
-check clockless-recorded perf_record clockless -F 499 -e cpu-clock --call-graph dwarf,8192 -- "$PROGRAMS/jitdump" 1 "$TMP"
+check clockless-recorded perf_record clockless -F 499 -e cpu-clock --call-graph dwarf,8192 -- "$PROGRAMS/jitted" 1 "$TMP"
 check clockless-imported import clockless
 check clockless-is-reported grep -q 'loaded over other code, and the samples have another clock.*; hint: perf record -k mono' "$TMP/clockless.err"
-check counter-recorded perf_record counter -k mono -F 499 -e cpu-clock --call-graph dwarf,8192 -- "$PROGRAMS/jitdump" 1 "$TMP" 30 tsc
+check counter-recorded perf_record counter -k mono -F 499 -e cpu-clock --call-graph dwarf,8192 -- "$PROGRAMS/jitted" 1 "$TMP" 30 tsc
 check counter-imported import counter
 check counter-is-reported grep -q "times of the processor's counter" "$TMP/counter.err"
 if "$PERF" inject --jit -i "$TMP/dump.data" -o "$TMP/jit.data" >/dev/null 2>"$TMP/jit.perf" &&

@@ -8,7 +8,7 @@ ROOT_PROGRAMS=$(realpath "$PROGRAMS")
 USER_RUNS=()
 if [ "$(id -u)" = 0 ]; then
 	chmod 777 "$TMP/user" && chmod 711 "$TMP"
-	cp "$PERFWIND" "$O/libperfwind-marks.so" "$PROGRAMS"/marks{,-cxx,-functions} "$TMP/user/"
+	cp "$PERFWIND" "$O/libperfwind-marks.so" "$PROGRAMS"/{marking,marks-cxx,marks-functions} "$TMP/user/"
 	PERFWIND=$TMP/user/perfwind PROGRAMS=$TMP/user O=$TMP/user
 	USER_RUNS=(setpriv --reuid 65534 --regid 65534 --clear-groups env HOME="$TMP/user")
 fi
@@ -31,20 +31,20 @@ has() {
 whole() { has "$1" "open 0" "alone 0"; }
 count() { [ "$(grep -cxF -e "$2" "$1.events")" = "$3" ] || { grep -cxF -e "$2" "$1.events"; return 1; }; }
 
-check c-program record c -- "$PROGRAMS/marks"
+check c-program record c -- "$PROGRAMS/marking"
 check c-slices has c "outer mark" "outer/by write mark" "outer/inner mark" "request mark"
 check c-text has c "!outer/by write/by writev" "!outer/by write/by fdopen" "!outer/by fopen" "!outer/free text" "!outer/moment"
 check c-counters has c "=by dprintf 42" "=queue -3"
 check c-whole whole c
 check other-file-is-left-alone test "$(grep -c 'not a mark' c.events)" = 0
 check atrace-enabled-tags grep -qx 'tags 3fffffffffffffff' c.out
-categories() { as_user "$PERFWIND" record --no-daemon --marks --mark-categories 0x1 -o k.pftrace -- "$PROGRAMS/marks" >k.out 2>&1 &&
+categories() { as_user "$PERFWIND" record --no-daemon --marks --mark-categories 0x1 -o k.pftrace -- "$PROGRAMS/marking" >k.out 2>&1 &&
 	"$PYTHON" "$INTEGRATION/marks_events.py" k.pftrace >k.events && has k "outer mark" "open 0" && ! grep -q inner k.events && grep -qx 'tags 1' k.out; }
 check categories categories
-not_recorded() { LD_PRELOAD=$O/libperfwind-marks.so "$PROGRAMS/marks" >/dev/null 2>&1; }
+not_recorded() { LD_PRELOAD=$O/libperfwind-marks.so "$PROGRAMS/marking" >/dev/null 2>&1; }
 if [ -e /sys/kernel/tracing/trace_marker ]; then skip not-recorded "tracefs is mounted"; else check not-recorded eval '! not_recorded'; fi
 
-answered() { PERFWIND_MARKS_ANSWER=1 LD_PRELOAD=$O/libperfwind-marks.so "$PROGRAMS/marks" >a.out && grep -qx 'tags 0' a.out; }
+answered() { PERFWIND_MARKS_ANSWER=1 LD_PRELOAD=$O/libperfwind-marks.so "$PROGRAMS/marking" >a.out && grep -qx 'tags 0' a.out; }
 check answered-beforehand answered
 
 check cxx-program record cxx -- "$PROGRAMS/marks-cxx"
@@ -62,11 +62,11 @@ END
 check python-program record py -- "$PYTHON" marks.py
 check python-slices has py "python mark" "=python counter 7" "open 0" "alone 0"
 
-check forks record fork -- "$PROGRAMS/marks" fork
+check forks record fork -- "$PROGRAMS/marking" fork
 check fork-slices has fork "before fork mark" "in child mark" "after exec mark" "open 0" "alone 0"
-check threads record threads -- "$PROGRAMS/marks" threads
+check threads record threads -- "$PROGRAMS/marking" threads
 check each-thread count threads "in thread mark" 400
-check signals record signal -- "$PROGRAMS/marks" signal
+check signals record signal -- "$PROGRAMS/marking" signal
 each_signal() { [ "handled $(grep -cE '(^|/)handler mark$' signal.events)" = "$(cat signal.out)" ]; }
 check each-signal each_signal
 
@@ -86,7 +86,7 @@ short() { as_user "$PERFWIND" record --no-daemon --marks --min-duration 5ms -o s
 check min-duration short
 
 # Not by as_user: these commands become the program, a function is a process of its own.
-"${USER_RUNS[@]}" env LD_PRELOAD="$O/libperfwind-marks.so" "$PROGRAMS/marks" loop &
+"${USER_RUNS[@]}" env LD_PRELOAD="$O/libperfwind-marks.so" "$PROGRAMS/marking" loop &
 started $!
 wait_for grep -q loop "/proc/$!/cmdline"
 wait_for grep -q perfwind-marks "/proc/$!/maps"
@@ -98,7 +98,7 @@ check switched again
 # A program that loads the library while all processes are recorded, of another user than root.
 later() {
 	"$PERFWIND" record --no-daemon -a --marks -F 9 -o later.pftrace -- \
-		"${USER_RUNS[@]}" env LD_PRELOAD="$O/libperfwind-marks.so" timeout 2 "$PROGRAMS/marks" loop >later.out 2>&1
+		"${USER_RUNS[@]}" env LD_PRELOAD="$O/libperfwind-marks.so" timeout 2 "$PROGRAMS/marking" loop >later.out 2>&1
 	"$PYTHON" "$INTEGRATION/marks_events.py" later.pftrace >later.events && has later "cat0 mark" "cat0/cat1 mark" || { cat later.out; return 1; }
 }
 if [ "$(id -u)" = 0 ]; then check loaded-later later; else skip loaded-later "recording all processes needs root"; fi
@@ -110,7 +110,7 @@ wrong() { "$PERFWIND" record --marks "$@" -- true 2>&1 | grep -q -e "$1"; }
 check wrong-categories wrong --mark-categories x
 check wrong-duration wrong --min-duration 10
 
-check flood record flood -- "$PROGRAMS/marks" flood
+check flood record flood -- "$PROGRAMS/marking" flood
 flood() {
 	local lost
 	lost=$(sed -n 's/.* \([0-9]*\) marks are lost.*/\1/p' flood.err)
@@ -118,8 +118,8 @@ flood() {
 }
 check each-loss-is-counted flood
 cat >"$TMP/user/both.sh" <<-END
-	"$PROGRAMS/marks" hostile &
-	for i in 1 2 3 4 5; do "$PROGRAMS/marks"; done
+	"$PROGRAMS/marking" hostile &
+	for i in 1 2 3 4 5; do "$PROGRAMS/marking"; done
 	wait
 END
 check hostile record hostile -- sh both.sh

@@ -1,5 +1,5 @@
 #!/bin/bash
-# off-cpu.sh - record --off-cpu and --wall: known waits (programs/waits.c) within 2 %, by reason; all time of each thread within
+# off-cpu.sh - record --off-cpu and --wall: known waits (programs/waiting.c) within 2 %, by reason; all time of each thread within
 # 0.5 %; stacks that an ordinary user's perfwind reads during the wait.
 . "$(dirname "$0")/lib"
 need_perf
@@ -96,7 +96,7 @@ sys.exit(abs(total - waits["s"] - waits["unknown_s"]) > 0.005 * total)' "$TMP/$1
 
 # ---- with the permission to profile the kernel: switches are sampled ----
 if [ "$(id -u)" = 0 ]; then
-	"$PERFWIND" record --off-cpu --json -o "$TMP/root.pftrace" -- "$PROGRAMS/waits" 3 "$TMP/root.out" >"$TMP/root.json" 2>"$TMP/root.err"
+	"$PERFWIND" record --off-cpu --json -o "$TMP/root.pftrace" -- "$PROGRAMS/waiting" 3 "$TMP/root.out" >"$TMP/root.json" 2>"$TMP/root.err"
 	check root-status [ $? = 0 ]
 	waits_of root "$TMP/root.pftrace" "$TMP/root.out" near
 	check root-consistent consistent root
@@ -119,13 +119,13 @@ if [ "$(id -u)" = 0 ]; then
 	taskset -c "$cpu" chrt -i 0 sh -c 'while :; do :; done' &
 	busy=$!
 	started $busy
-	"$PERFWIND" record --off-cpu --wakers --json -o "$TMP/wakers.pftrace" -- taskset -c "$cpu" "$PROGRAMS/waits" 3 "$TMP/wakers.out" >"$TMP/wakers.json" 2>"$TMP/wakers.err"
+	"$PERFWIND" record --off-cpu --wakers --json -o "$TMP/wakers.pftrace" -- taskset -c "$cpu" "$PROGRAMS/waiting" 3 "$TMP/wakers.out" >"$TMP/wakers.json" 2>"$TMP/wakers.err"
 	check wakers-status [ $? = 0 ]
 	kill $busy
 	waits_of wakers "$TMP/wakers.pftrace" "$TMP/wakers.out" near
 	check wakers-consistent consistent wakers
 	if [ -e /sys/kernel/tracing/events ]; then
-		check wakers-thread has wakers 'wait_pipe;.*;\[woken by waits\];.*;writer;.*;\[pipe or socket\] '
+		check wakers-thread has wakers 'wait_pipe;.*;\[woken by waiting\];.*;writer;.*;\[pipe or socket\] '
 		check wakers-interrupt has wakers 'wait_sleep;.*;\[woken by an interrupt\];.*;\[sleep\] '
 	else
 		check wakers-why grep -q '^perfwind: wakers are not recorded: .*; hint: ' "$TMP/wakers.err"
@@ -151,7 +151,7 @@ fi
 user=
 if [ "$(id -u)" = 0 ] && id nobody >/dev/null 2>&1 && command -v setpriv >/dev/null; then
 	mkdir "$TMP/user"
-	cp "$PERFWIND" "$PROGRAMS/waits" "$TMP/user/"
+	cp "$PERFWIND" "$PROGRAMS/waiting" "$TMP/user/"
 	chmod -R a+rX "$TMP"
 	chown nobody "$TMP/user"
 	paranoid=$(cat /proc/sys/kernel/perf_event_paranoid)
@@ -160,13 +160,13 @@ if [ "$(id -u)" = 0 ] && id nobody >/dev/null 2>&1 && command -v setpriv >/dev/n
 	user=as_nobody
 elif [ "$(cat /proc/sys/kernel/perf_event_paranoid)" = 2 ]; then
 	mkdir "$TMP/user"
-	cp "$PERFWIND" "$PROGRAMS/waits" "$TMP/user/"
+	cp "$PERFWIND" "$PROGRAMS/waiting" "$TMP/user/"
 	user="env -C $TMP/user"
 else
 	skip user "this user may profile the kernel"
 fi
 if [ -n "$user" ]; then
-	$user ./perfwind record --no-daemon --off-cpu -o user.pftrace -- ./waits 3 >"$TMP/user.out" 2>"$TMP/user.err"
+	$user ./perfwind record --no-daemon --off-cpu -o user.pftrace -- ./waiting 3 >"$TMP/user.out" 2>"$TMP/user.err"
 	check user-status [ $? = 0 ]
 	cp "$TMP/user/user.pftrace" "$TMP/"
 	if [ "$(uname -m)" != x86_64 ]; then
@@ -177,7 +177,7 @@ if [ -n "$user" ]; then
 	else
 		skip user-waits "this kernel has no /proc/PID/syscall"
 	fi
-	as_user_wakers() { $user ./perfwind record --no-daemon --off-cpu --wakers -o wakers.pftrace -- ./waits 1 >"$TMP/wakers.out" 2>"$TMP/wakers.err"; }
+	as_user_wakers() { $user ./perfwind record --no-daemon --off-cpu --wakers -o wakers.pftrace -- ./waiting 1 >"$TMP/wakers.out" 2>"$TMP/wakers.err"; }
 	check user-wakers-status as_user_wakers
 	check user-wakers-why grep -qE '^perfwind: wakers are not recorded: .*hint: ' "$TMP/wakers.err"
 	cp "$PROGRAMS/threads" "$PROGRAMS/ping-pong" "$TMP/user/"

@@ -107,7 +107,7 @@ python_of() {
 
 jitdump_moved() {
 	local name
-	row jitdump 99.5 "$PROGRAMS/jitdump" 4 "$TMP"
+	row jitdump 99.5 "$PROGRAMS/jitted" 4 "$TMP"
 	for name in first:25 second:50 third:25; do
 		check jitdump-${name%:*} share_about jitdump ";main;turn;${name%:*};burn" ${name#*:}
 	done
@@ -124,7 +124,7 @@ reloads_right() {
 jitdump_reloaded() {
 	local name=jitdump-$1 most=$2 few=$3 seconds=$4
 	shift 4
-	row "$name" 99.5 "$PROGRAMS/jitdump" "$seconds" "$TMP" "$@"
+	row "$name" 99.5 "$PROGRAMS/jitted" "$seconds" "$TMP" "$@"
 	# Times of the processor's counter are known where it always runs at one rate.
 	if [ "$name" != jitdump-tsc ] || grep -q '^flags.* nonstop_tsc' /proc/cpuinfo; then
 		check "$name-names" reloads_right "$name" "$most" "$few"
@@ -138,7 +138,7 @@ twice jitdump-large jitdump_reloaded large 1 0 2 30 20000
 twice jitdump-huge jitdump_reloaded huge 4.5 60 4 30 200000
 twice jitdump-tsc jitdump_reloaded tsc 1 0 2 30 tsc
 jitdump_attached() {
-	attached jitdump-attached 99.5 1300 "$PROGRAMS/jitdump" 4 "$TMP"
+	attached jitdump-attached 99.5 1300 "$PROGRAMS/jitted" 4 "$TMP"
 	check jitdump-attached-names share_about jitdump-attached ';main;turn;second;burn' 100
 }
 twice jitdump-attached jitdump_attached
@@ -210,14 +210,14 @@ late_three() {
 python=$(python_of 3.10)
 if [ -n "$python" ]; then
 	python=$("$python" -c 'import sys; print(sys.executable)')
-	record python-3.10 -- "$python" "$SOURCES/work.py" "$SECONDS_EACH"
+	record python-3.10 -- "$python" "$SOURCES/nested.py" "$SECONDS_EACH"
 	check python-3.10-is-reported grep -q 'CPython 3.10 of process [0-9]* is not supported' "$TMP/python-3.10.err"
 else
 	unable python-3.10 "python3.10, which is not supported, is not installed"
 fi
 # python_plain NAME PYTHON
 python_plain() {
-	row "$1" 99.5 "$2" "$SOURCES/work.py" "$SECONDS_EACH"
+	row "$1" 99.5 "$2" "$SOURCES/nested.py" "$SECONDS_EACH"
 	check "$1-names" has "$1" ';<module> \[python\];([^;]*;)*main \[python\];(recurse \[python\];){11}inner \[python\]'
 }
 python_leaves() {
@@ -246,10 +246,10 @@ python_reused() {
 	check python-reused-names reused_names python-reused
 }
 python_perf() {
-	row "$1-perf" 99.5 "$2" -X perf "$SOURCES/work.py" "$SECONDS_EACH"
+	row "$1-perf" 99.5 "$2" -X perf "$SOURCES/nested.py" "$SECONDS_EACH"
 	# recurse(10) calls itself ten times, and inner() is called by the last one.
 	check "$1-perf-names" has "$1-perf" \
-		'py::<module>:[^;]*work.py[^;]*;([^;]*;)*py::main:[^;]*;([^;]*;)*(py::recurse:[^;]*;[^p]([^;]*;)*){11}py::inner:'
+		'py::<module>:[^;]*nested.py[^;]*;([^;]*;)*py::main:[^;]*;([^;]*;)*(py::recurse:[^;]*;[^p]([^;]*;)*){11}py::inner:'
 	check "$1-perf-depth" hasnt "$1-perf" '(py::recurse:.*){12}'
 }
 # Both in one copy: the trampolines, and the functions that perfwind finds by itself.
@@ -450,9 +450,12 @@ if has_tool go-stripped go && check go-stripped-build env GOCACHE="$TMP/go" GOPA
 		twice go-cgo-$mode go_cgo $mode
 		twice go-callers-$mode go_callers $mode
 	done
-	# Work of Go's runtime there, with its callers: at the sample by a BPF program, else read after it.
+	# Work of Go's runtime there, with its callers: at the sample by a BPF program, else read after it: work of some microseconds has
+	# ended by then, and the stack is cut where it began.
+	go_gc_whole=90
+	[ "$BPF" ] || go_gc_whole=75
 	go_gc() {
-		row go-gc 90 "$TMP/gocgo-exe" $((3 * SECONDS_EACH)) gc
+		row go-gc $go_gc_whole "$TMP/gocgo-exe" $((3 * SECONDS_EACH)) gc
 		"$PERFWIND" export --to folded --time 300ms- -o - "$TMP/go-gc.pftrace" 2>/dev/null | awk '
 			/;runtime.systemstack/ { total += $NF } /;runtime.goexit[^;]*;.*;runtime.systemstack/ { right += $NF }
 			/;runtime.systemstack/ && !/^[^;]*;(runtime.goexit|\[cut\]|\[failed)/ { wrong += $NF }

@@ -37,10 +37,10 @@ mkdir "$TMP/user"
 USER_RUNS=()
 if [ "$(id -u)" = 0 ]; then
 	chmod 777 "$TMP/user" && chmod 711 "$TMP"
-	cp "$PERFWIND" "$O/libperfwind-marks.so" "$PROGRAMS"/marks{,-cxx,-functions} "$TMP/user/"
+	cp "$PERFWIND" "$O/libperfwind-marks.so" "$PROGRAMS"/{marking,marks-cxx,marks-functions} "$TMP/user/"
 	USER_RUNS=(setpriv --reuid 65534 --regid 65534 --clear-groups env HOME="$TMP/user")
 else
-	ln -s "$PERFWIND" "$O/libperfwind-marks.so" "$PROGRAMS"/marks{,-cxx,-functions} "$TMP/user/"
+	ln -s "$PERFWIND" "$O/libperfwind-marks.so" "$PROGRAMS"/{marking,marks-cxx,marks-functions} "$TMP/user/"
 fi
 cat >"$TMP/user/marks.py" <<-'END'
 	import os, time
@@ -72,7 +72,7 @@ has_marks() {
 	[ -z "${3:-}" ] || check "$1-counter" answers "$file" "$(counter "$3")" "$4"
 	check "$1-whole" answers "$file" "select count(*) from slice where dur < 0" 0
 }
-check c-record marked c ./marks
+check c-record marked c ./marking
 has_marks c inner queue -3.000000
 check cxx-record marked cxx ./marks-cxx
 flawless cxx "$TMP/user/cxx.pftrace"
@@ -83,14 +83,14 @@ check functions-record marked functions ./marks-functions
 has_marks functions main
 
 # The text of the kernel's tracer, with switches of a recording of waits.
-waiting() { (cd "$TMP/user" && "${USER_RUNS[@]}" ./perfwind record --no-daemon --marks --wall -o wall.pftrace -- ./marks all >wall.out 2>&1 &&
+waiting() { (cd "$TMP/user" && "${USER_RUNS[@]}" ./perfwind record --no-daemon --marks --wall -o wall.pftrace -- ./marking all >wall.out 2>&1 &&
 	./perfwind export --to systrace -o wall.systrace wall.pftrace); }
 check systrace-record waiting
 flawless wall "$TMP/user/wall.pftrace"
 flawless systrace "$TMP/user/wall.systrace"
 check systrace-slices answers "$TMP/user/wall.systrace" "select count(*) from slice where name in ('outer', 'inner', 'by write')" 3
 check systrace-counter answers "$TMP/user/wall.systrace" "$(counter queue)" -3.000000
-check systrace-sched answers "$TMP/user/wall.systrace" "select count(*) > 0 from sched join thread using (utid) where thread.name = 'marks'" 1
+check systrace-sched answers "$TMP/user/wall.systrace" "select count(*) > 0 from sched join thread using (utid) where thread.name = 'marking'" 1
 
 "$PROGRAMS/recursion" 300 &
 target=$!

@@ -92,7 +92,7 @@ printf '[watch]\nfolder = %s\n[rule x]\nwhen = load\nabove = 99999\n' "$TMP/epis
 check none-hint grep -q "no episodes in $TMP/episodes/new (hint: -d DIR or -c RULES" "$TMP/none.err"
 
 # A mark of a program: the recorder counts it, the episode is the program's.
-LD_PRELOAD=$O/libperfwind-marks.so "$PROGRAMS/marks" loop &
+LD_PRELOAD=$O/libperfwind-marks.so "$PROGRAMS/marking" loop &
 target=$!
 started $target
 wait_for grep -q loop "/proc/$target/cmdline"

@@ -1,6 +1,6 @@
-/* waits.c - a program with known waits, each in a function of its own, and their true times.
+/* waiting.c - a program with known waits, each in a function of its own, and their true times.
  *
- *   waits [ROUNDS [FILE]]   writes "FUNCTION REASON BLOCKED DELAY" for each, in ns; DELAY: the kernel's own figure of the time
+ *   waiting [ROUNDS [FILE]]   writes "FUNCTION REASON BLOCKED DELAY" for each, in ns; DELAY: the kernel's own figure of the time
  *                           that the thread could run and did not (0: not known); BLOCKED: the rest of the wall time
  *                           without CPU time
  *

@@ -1,5 +1,5 @@
 #!/bin/sh
-# run.sh BUILD [SECONDS] - every differential test: the programs of tests/programs, real programs where they are
+# compare.sh BUILD [SECONDS] - every differential test: the programs of tests/programs, real programs where they are
 # installed, and the judge.  Ends in "N passed, N failed, N skipped"; REQUIRE_ALL=1 turns a skip into a failure.
 #
 # At least 99.9 % of frames must be equal to libunwind's and to libdw's.  Exceptions, each with its reason:

@@ -1,4 +1,4 @@
-/* marks.c - a program with marks.  WAY:
+/* marking.c - a program with marks.  WAY:
  *   all      every kind of perfwind-marks.h, and text for trace_marker by each function that can write it
  *   loop     slices "cat0" and "cat1" of two categories until it is killed
  *   fork     a child's marks, also after vfork() and exec

@@ -1,5 +1,5 @@
 #!/bin/bash
-# run - perfwind under an enforcing SELinux: a small Debian of packages with our policy module and our units in it is
+# boot-image.sh - perfwind under an enforcing SELinux: a small Debian of packages with our policy module and our units in it is
 # booted by qemu (no KVM needed), and inside.sh is what it does there.  Minutes, and 1.5 GB next to O: `make check-selinux-boot`.
 # SELINUX_BOOT_ACCEL=kvm where that works.
 set -u

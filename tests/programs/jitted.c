@@ -1,4 +1,4 @@
-/* jitdump.c - code in anonymous memory that a jitdump (jit-PID.dump in the folder of the second argument) describes.  It keeps no
+/* jitted.c - code in anonymous memory that a jitdump (jit-PID.dump in the folder of the second argument) describes.  It keeps no
  * frame pointer and jumps where only the dump's unwinding information shows.  Four turns of equal CPU time:
  *
  *     main > turn > first > burn      at one place

@@ -1,4 +1,4 @@
-"""work.py SECONDS - recursion, methods, generators, sorting by a key function; inner() does the work."""
+"""nested.py SECONDS - recursion, methods, generators, sorting by a key function; inner() does the work."""
 import sys
 import time
 
