@@ -368,8 +368,8 @@ int session_fit_memory(struct session *s, char *error, size_t error_size);
 bool session_memory_grown(uint64_t *settled_kb, uint64_t kb, uint64_t since);
 /* Gives memory back before the session reaches its limit, and ends it where that does not help. */
 int session_keep_memory_small(struct session *session);
-/* The same before its memory cgroup reaches its limit, whatever fills it.  About each second, and at each turn while
- * relief.near. */
+/* The same before its memory cgroup reaches its limit, whatever fills it; at the end it stops reading names there.  About each second,
+ * and at each turn while relief.near or names are read. */
 int session_keep_cgroup(struct session *session);
 /* What to do with @left bytes of a memory cgroup, of which less than @low is little.  @since_relief: ns; UINT64_MAX: none yet. */
 enum session_cgroup { SESSION_CGROUP_FITS, SESSION_CGROUP_RELIEVE, SESSION_CGROUP_END };

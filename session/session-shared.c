@@ -337,15 +337,32 @@ static int end_with_cgroup(struct session *s, uint64_t left)
 	return 0;
 }
 
+/* The recording has ended: what is missing can be read later. */
+static void end_names(struct session *s, uint64_t left, uint64_t now)
+{
+	session_note(s,
+		     "no further names are read: the memory cgroup has only %lu MiB left (hint: "
+		     "`perfwind symbolize FILE` adds them)",
+		     left >> 20);
+	s->relief.full = true;
+	s->deadline = now;
+}
+
 int session_keep_cgroup(struct session *s)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC), low = s->relief.cgroup_low, left;
+	bool names = s->state == SESSION_NAMING && !s->relief.full;
 
-	if (!low || s->state != SESSION_RUNNING ||
+	if (!low || (s->state != SESSION_RUNNING && !names) ||
 	    now - s->relief.looked < CGROUP_MS * NSEC_PER_MSEC)
 		return 0;
 	s->relief.looked = now;
 	left = memory_left("");
+	if (names) {
+		if (left < low)
+			end_names(s, left, now);
+		return 0;
+	}
 	s->relief.near = left < CGROUP_NEAR * low;
 	switch (session_cgroup_step(left, low, s->relief.at ? now - s->relief.at : UINT64_MAX)) {
 	case SESSION_CGROUP_RELIEVE:

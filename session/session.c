@@ -459,7 +459,7 @@ static bool work_once(struct session *s)
 	/* A burst of large modules can pass the limit within a second. */
 	if (r >= 0 && s->loaded >= SESSION_GUARDED_LOADS)
 		r = session_keep_memory_small(s);
-	if (r >= 0 && s->relief.near)
+	if (r >= 0 && (s->relief.near || s->state == SESSION_NAMING))
 		r = session_keep_cgroup(s);
 	if (r < 0)
 		fail_session(s, r, "mappings and names");

@@ -1,4 +1,5 @@
-/* test-session-memory.c - which of several sessions ends when there is too little memory for all. */
+/* test-session-memory.c - which of several sessions ends when there is too little memory for all, and which reads no further names. */
+#include "base/memory-left.h"
 #include "session/session-private.h"
 #include "tests/unit/cmocka.h"
 
@@ -87,12 +88,41 @@ static void test_alone(void **state)
 	session_unshare(&s);
 }
 
+/* In place of that of base/. */
+static uint64_t left;
+uint64_t memory_left(const char *root)
+{
+	(void)root;
+	return left;
+}
+
+static void test_names_end(void **state)
+{
+	const uint64_t low = 48 << 20;
+	struct session s = {
+		.state = SESSION_NAMING, .deadline = UINT64_MAX, .relief.cgroup_low = low};
+
+	(void)state;
+	left = low;
+	assert_int_equal(session_keep_cgroup(&s), 0);
+	assert_int_equal(s.deadline, UINT64_MAX);
+	left = low - 1;
+	assert_int_equal(session_keep_cgroup(&s), 0); /* it has looked right now */
+	assert_int_equal(s.deadline, UINT64_MAX);
+	s.relief.looked = 0;
+	assert_int_equal(session_keep_cgroup(&s), 0);
+	assert_true(s.relief.full && s.deadline <= clock_ns(CLOCK_MONOTONIC));
+	assert_non_null(strstr(s.notes[0], "47 MiB left (hint: `perfwind symbolize FILE`"));
+	free(s.notes[0]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_by_user, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_equal, set_up, tear_down),
 		cmocka_unit_test(test_alone),
+		cmocka_unit_test(test_names_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
