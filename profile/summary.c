@@ -48,7 +48,8 @@ static uint64_t as_count(double value)
 	return value >= 1 && value < 9e18 ? (uint64_t)(value + 0.5) : 0;
 }
 
-/* "no-module 12, memory 3": the statistics with names that begin with @prefix.  Returns their sum. */
+/* "no-module 12, memory 3": the statistics with names that begin with @prefix, and without samples that are there twice, of which
+ * nothing is missing.  Returns their sum. */
 static uint64_t append_reasons(struct summary_fact *fact, const struct profile *p,
 			       const char *prefix)
 {
@@ -60,7 +61,8 @@ static uint64_t append_reasons(struct summary_fact *fact, const struct profile *
 			p->stats[i].name ? string_table_text(&p->strings, p->stats[i].name) : "";
 		uint64_t value = as_count(p->stats[i].value);
 
-		if (strncmp(name, prefix, strlen(prefix)) || !value)
+		if (strncmp(name, prefix, strlen(prefix)) || !strcmp(name, "skipped.double") ||
+		    !value)
 			continue;
 		if (fact)
 			fact_append(fact, "%s%.40s %s", sum ? ", " : "", name + strlen(prefix),

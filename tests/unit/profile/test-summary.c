@@ -51,6 +51,7 @@ static void from_statistics(void **state)
 	hand_stat(&p, "lost.throttled_s", 0.25);
 	hand_stat(&p, "skipped.fd-timeout", 2);
 	hand_stat(&p, "skipped.queue", 1);
+	hand_stat(&p, "skipped.double", 7); /* nothing is missing */
 	hand_stat(&p, "consent.asked", 5);
 	hand_stat(&p, "consent.given", 3);
 	hand_stat(&p, "consent.late", 1);
