@@ -198,6 +198,25 @@ static bool is_at(const struct frames_walk *fw, const struct script_function *f,
 	return f->serial == fw->s->serial && f->address == address;
 }
 
+/* The place for a function in C with the code @handler: free, or with one that has other code. */
+static uint16_t *handler_place(struct native_script *s, uint64_t handler, uint16_t number)
+{
+	uint64_t hash = hash_u64(handler);
+	uint16_t *place = NULL;
+
+	for (uint64_t i = 0; i < SCRIPT_PLACES; i++) {
+		uint16_t *at = &s->handlers[(hash + i) % SCRIPT_HANDLERS];
+		uint64_t other = *at ? s->functions[*at - 1].handler : 0;
+
+		if (*at == number)
+			return at;
+		if (!place &&
+		    (!other || (hash + i - hash_u64(other)) % SCRIPT_HANDLERS >= SCRIPT_PLACES))
+			place = at;
+	}
+	return place ? place : &s->handlers[hash % SCRIPT_HANDLERS];
+}
+
 /* Reads the function at @address.  NULL: there is none. */
 static struct script_function *read_function(struct frames_walk *fw, uint64_t address)
 {
@@ -219,6 +238,11 @@ static struct script_function *read_function(struct frames_walk *fw, uint64_t ad
 	}
 	slot = slot_of(fw, address, f.parts.sign);
 	*slot = f;
+	if (f.handler) {
+		uint16_t number = (uint16_t)(slot - fw->s->functions + 1);
+
+		*handler_place(fw->s, f.handler, number) = number;
+	}
 	return slot;
 }
 
@@ -801,18 +825,21 @@ static void learn_inner(struct frames_walk *fw, uint64_t inner, uint64_t anchor)
 static const struct script_function *function_in_c(struct frames_walk *fw, uint32_t index)
 {
 	const struct native_script *s = fw->s;
+	uint64_t pc = uw_frame_lookup(fw->w->frames[index]), begin, end, hash;
 	struct native_place place;
-	uint64_t begin, end;
 
-	if (!script_step(fw->s, SCRIPT_FUNCTIONS / 8) ||
-	    native_place(fw->w, uw_frame_lookup(fw->w->frames[index]), &place) != NATIVE_PLACE ||
+	if (!script_step(fw->s, SCRIPT_PLACES) || native_place(fw->w, pc, &place) != NATIVE_PLACE ||
 	    !place.image || !native_function(fw->e, &place, &begin, &end))
 		return NULL;
-	for (size_t i = 0; i < SCRIPT_FUNCTIONS; i++)
-		if (s->functions[i].serial == s->serial && s->functions[i].handler &&
-		    !s->functions[i].gone &&
-		    uw_map_vaddr(place.map, s->functions[i].handler) == begin)
-			return &s->functions[i];
+	begin += pc - place.vaddr;
+	hash = hash_u64(begin);
+	for (uint64_t i = 0; i < SCRIPT_PLACES; i++) {
+		uint16_t number = s->handlers[(hash + i) % SCRIPT_HANDLERS];
+		const struct script_function *f = number ? &s->functions[number - 1] : NULL;
+
+		if (f && f->handler == begin && f->serial == s->serial && !f->gone)
+			return f;
+	}
 	return NULL;
 }
 

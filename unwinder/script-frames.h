@@ -28,6 +28,7 @@ enum {
 	SCRIPT_HITS = 1024,   /* words looked for among the known functions */
 	/* where a function may be: two at one place would be read again for each stack */
 	SCRIPT_PLACES = 16,
+	SCRIPT_HANDLERS = 2 * SCRIPT_FUNCTIONS,
 	SCRIPT_CALLEES = 1024, /* Python: functions with callers that are remembered */
 	SCRIPT_CALLERS = 8,
 	SCRIPT_PATH = 128,  /* callers of one run */
@@ -177,6 +178,7 @@ struct native_script {
 	uint32_t learned;      /* functions that were read first, or again with other words */
 	uint64_t search_after; /* time of the next search for a function */
 	struct script_function functions[SCRIPT_FUNCTIONS];
+	uint16_t handlers[SCRIPT_HANDLERS]; /* numbers from 1 of those in C, by their code; 0: free */
 	struct script_past pasts[SCRIPT_PASTS];
 	struct script_callee callees[SCRIPT_CALLEES];
 	uint64_t noted_at;     /* PHP, Ruby: the last reading with calls that were noted, */
