@@ -220,6 +220,7 @@ static uint32_t put_text(struct content *c, const char *text)
 		c->bad = true;
 	buffer_append(&c->at, &at, sizeof(at));
 	buffer_append(&c->text, text, len + 1);
+	c->bad |= c->at.bad || c->text.bad; /* the index has what was not appended */
 	return at;
 }
 
@@ -532,8 +533,14 @@ static void complete(struct line_cache *cache, struct load_answer *a)
 			continue;
 		for (int i = 0; i < n; i++) {
 			lines[i].address = (uint32_t)q->n_vaddrs;
-			if (copy_line(&a->lines[a->n_lines], &lines[i]))
+			if (copy_line(&a->lines[a->n_lines], &lines[i])) {
 				a->n_lines++;
+				continue;
+			}
+			/* A part would be taken for all. */
+			free_lines(a->lines + a->n_lines - i, (size_t)i);
+			a->n_lines -= (size_t)i;
+			break;
 		}
 	}
 }

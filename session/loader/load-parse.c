@@ -1,9 +1,11 @@
 /* load-parse.c - see load-parse.h. */
+#include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/error.h"
 #include "session/loader/load-parse.h"
 
 /* A recording looks up parts that no sample is in for at most so long: the stop waits for it. */
@@ -23,6 +25,7 @@ struct found_lines {
 	size_t room;
 	uint32_t address; /* in hand */
 	size_t n;	  /* of it */
+	bool failed;	  /* no memory for a line: those that are there are not all */
 };
 
 static bool make_room(struct found_lines *f)
@@ -37,7 +40,10 @@ static void add_line(void *arg, const struct uw_line *line)
 	struct load_answer *a = f->answer;
 	struct load_line *to;
 
-	if (f->n == LOAD_LINES_MAX || !make_room(f))
+	if (f->n == LOAD_LINES_MAX || f->failed)
+		return;
+	f->failed = !make_room(f);
+	if (f->failed)
 		return;
 	f->n++;
 	to = &a->lines[a->n_lines];
@@ -46,10 +52,13 @@ static void add_line(void *arg, const struct uw_line *line)
 	to->file = line->file ? strdup(line->file) : NULL;
 	to->line = line->line;
 	to->kind = line->kind;
-	if (to->function)
+	f->failed = !to->function || (line->file && !to->file);
+	if (!f->failed) {
 		a->n_lines++;
-	else
-		free(take(to->file));
+		return;
+	}
+	free(take(to->function));
+	free(take(to->file));
 }
 
 /* One module's DWARF at a time: it may be as large as all other memory together. */
@@ -154,6 +163,16 @@ static void add_spans(struct load_parser *p, struct load_parse *w, struct found_
 	add_functions(p, w, f, functions);
 }
 
+/* Some would be taken for all, and kept for later recordings (line-cache.h). */
+static void drop_lines(struct load_answer *a)
+{
+	for (; a->n_lines; a->n_lines--) {
+		free(a->lines[a->n_lines - 1].function);
+		free(a->lines[a->n_lines - 1].file);
+	}
+	a->n_spans = 0;
+}
+
 static int parse_lines(struct load_parser *p, struct load_parse *w)
 {
 	struct found_lines f = {.answer = w->answer};
@@ -169,7 +188,9 @@ static int parse_lines(struct load_parser *p, struct load_parse *w)
 	if (w->spans && r >= 0)
 		add_spans(p, w, &f);
 	w->answer->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
-	return r < 0 ? r : 0;
+	if (f.failed)
+		drop_lines(w->answer);
+	return r < 0 ? r : f.failed ? fail(-ENOMEM) : 0;
 }
 
 void load_parse(struct load_parser *p, struct load_parse *w)

@@ -93,18 +93,23 @@ static void load_thread_names(struct load_worker *w, struct load_answer *a)
 {
 	_cleanup_(freep) uint32_t *tids = NULL;
 	size_t n = 0;
+	int r;
 
 	a->error = procfs_threads(w->root, a->request.pid, &tids, &n);
 	if (a->error < 0 || !n)
 		return;
 	n = min_u64(n, THREADS_MAX);
 	a->threads = calloc(n, sizeof(*a->threads));
+	a->error = a->threads ? 0 : -ENOMEM;
 	for (size_t i = 0; i < n && a->threads; i++) {
 		struct load_thread *thread = &a->threads[a->n_threads];
 
 		thread->tid = tids[i];
-		if (procfs_thread_comm(w->root, a->request.pid, tids[i], thread->comm) >= 0)
+		r = procfs_thread_comm(w->root, a->request.pid, tids[i], thread->comm);
+		if (r >= 0)
 			a->n_threads++;
+		else if (r != -ENOENT && r != -ESRCH) /* it has not ended */
+			a->error = r;
 	}
 }
 

@@ -28,6 +28,8 @@
 static _Thread_local unsigned long calls_made, calls_fail_at; /* fail_at 0: none */
 static bool
 	calls_of_children; /* set by a test: calls of child processes fail, too, which are not counted here */
+static bool
+	calls_own; /* set by a test: allocations of libraries do not fail (libdw crashes without memory) */
 static bool calls_of_libelf; /* the call that failed was an allocation of libelf */
 
 /* From here on the @n-th call of this thread fails (0: none). */
@@ -68,15 +70,21 @@ static bool call_fails(void)
 /* @caller: the code that allocates.  libelf keeps a block where the second allocation of elf_memory() fails. */
 __attribute__((unused)) static bool allocation_fails(const void *caller)
 {
+	extern const char __executable_start[],
+		etext[]; /* the linker's: the program's text lies between */
 	unsigned long n = calls_fail_at;
 	Dl_info info;
 
+	if (calls_own &&
+	    ((const char *)caller < __executable_start || (const char *)caller >= etext))
+		return false;
 	if (!call_fails())
 		return false;
 	calls_fail_at = 0;
 	calls_of_libelf =
 		dladdr(caller, &info) && info.dli_fname && strstr(info.dli_fname, "libelf");
 	calls_fail_at = n;
+	errno = ENOMEM; /* opendir() and others rely on it */
 	return true;
 }
 
