@@ -290,6 +290,19 @@ void producer_stopped(struct producer *p, uint64_t id)
 
 /* ---- replies and commands ---- */
 
+/* As frame_unpack().  A message that is left out for lack of memory may be one that this side waits for: the connection ends. */
+static void *unpack(struct producer *p, const ProtobufCMessageDescriptor *descriptor,
+		    const void *data, size_t len)
+{
+	void *message;
+
+	errno = 0;
+	message = frame_unpack(descriptor, data, len);
+	if (!message && errno == ENOMEM)
+		producer_refuse(p, "no memory is left for its messages");
+	return message;
+}
+
 static void bind_reply(struct producer *p, const Pb__IPCFrame__BindServiceReply *reply)
 {
 	if (!reply->success)
@@ -308,8 +321,8 @@ static void initialize_reply(struct producer *p, const Pb__IPCFrame__InvokeMetho
 		producer_refuse(p, "it refuses this producer (is it locked down to another user?)");
 		return;
 	}
-	response = (void *)frame_unpack(&pb__initialize_connection_response__descriptor,
-					reply->reply_proto.data, reply->reply_proto.len);
+	response = unpack(p, &pb__initialize_connection_response__descriptor,
+			  reply->reply_proto.data, reply->reply_proto.len);
 	if (response && response->use_shmem_emulation)
 		producer_refuse(p, "it is not on this machine: no memory can be shared with it");
 	else
@@ -410,8 +423,8 @@ static void command_reply(struct producer *p, const Pb__IPCFrame__InvokeMethodRe
 	}
 	if (!reply->success || p->state == PRODUCER_LEAVING)
 		return;
-	response = (void *)frame_unpack(&pb__get_async_command_response__descriptor,
-					reply->reply_proto.data, reply->reply_proto.len);
+	response = unpack(p, &pb__get_async_command_response__descriptor, reply->reply_proto.data,
+			  reply->reply_proto.len);
 	if (response)
 		command(p, response);
 	else
@@ -554,7 +567,7 @@ static bool take_frames(struct producer *p)
 
 	while ((r = frame_next(&p->stream, &data, &len)) == 0) {
 		_cleanup_(message_freep) Pb__IPCFrame *frame =
-			(void *)frame_unpack(&pb__ipcframe__descriptor, data, len);
+			unpack(p, &pb__ipcframe__descriptor, data, len);
 
 		if (frame)
 			dispatch(p, frame);

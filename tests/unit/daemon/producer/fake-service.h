@@ -249,7 +249,8 @@ enum {
 	STOPPED = 1,
 	STARTED = 2,
 	WRITER = 200,
-	NO_WRITER = 201
+	NO_WRITER = 201,
+	ACTIVATE = 78
 };
 
 static inline void service_bind_reply(struct service *s, uint64_t id, bool success,
@@ -269,6 +270,7 @@ static inline void service_bind_reply(struct service *s, uint64_t id, bool succe
 		{STARTED, "NotifyDataSourceStarted"},
 		{WRITER, "RegisterTraceWriter"},
 		{NO_WRITER, "UnregisterTraceWriter"},
+		{ACTIVATE, "ActivateTriggers"},
 		{77, "SomethingNew"},
 	};
 	Pb__IPCFrame__MethodInfo infos[ARRAY_SIZE(known)], *list[ARRAY_SIZE(known)];
