@@ -231,10 +231,14 @@ void policy_subids_parse(const char *text, struct policy *p)
 void policy_subids_read(const char *path, struct policy *p)
 {
 	_cleanup_(freep) char *text = NULL;
+	int r = read_file(path, SUBIDS_MAX_FILE, &text, NULL);
 
 	p->n_subids = 0;
-	if (read_file(path, SUBIDS_MAX_FILE, &text, NULL) >= 0)
+	if (r >= 0)
 		policy_subids_parse(text, p);
+	else if (r != -ENOENT)
+		log_error("%s: %s: limits count each user id of its ranges apart", path,
+			  strerror(-r));
 }
 
 uint32_t policy_person(const struct policy *p, uint32_t uid)
