@@ -739,6 +739,7 @@ static int begin(struct trace_session *t)
 	t->state = TRACE_RUNNING;
 	t->started_at = clock_ns(CLOCK_MONOTONIC);
 	note_event(t, PB__TRACING_SERVICE_EVENT__EVENT_TYPE_TRACING_STARTED);
+	r = t->error; /* then it is stopping already */
 	for (size_t i = 0; r >= 0 && i < t->n_sources; i++)
 		r = session_start(t->sources[i].session);
 	note_event(t, PB__TRACING_SERVICE_EVENT__EVENT_TYPE_ALL_DATA_SOURCES_STARTED);

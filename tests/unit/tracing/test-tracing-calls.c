@@ -1,6 +1,8 @@
-/* test-tracing-calls.c - each allocation and system call with which a flight recorder, a buffer, the tables of tasks, or a trace
- * session is made fails once. */
+/* test-tracing-calls.c - each allocation and system call with which a flight recorder, a buffer, the tables of tasks, a snapshot or a
+ * trace session is made, or started, fails once. */
 #include <errno.h>
+#include <sys/wait.h>
+#include <time.h>
 
 #include "perf/probe.h"
 #include "tests/unit/fail-calls.h"
@@ -12,6 +14,7 @@
 #include "tracing/trace-buffer.h"
 #include "tracing/trace-clones.h"
 #include "tracing/trace-session.h"
+#include "tracing/triggers.h"
 
 static struct loop loop;
 
@@ -105,6 +108,82 @@ static void end_clones(void *arg)
 	(void)trace_clones_free(*(struct trace_clones **)arg);
 }
 
+static int make_triggers(void *arg)
+{
+	static Pb__TraceConfig__TriggerConfig__Trigger one, other;
+	Pb__TraceConfig__TriggerConfig__Trigger *list[] = {&one, &other};
+	Pb__TraceConfig__TriggerConfig config = PB__TRACE_CONFIG__TRIGGER_CONFIG__INIT;
+
+	pb__trace_config__trigger_config__trigger__init(&one);
+	pb__trace_config__trigger_config__trigger__init(&other);
+	one.max_per_24_h = other.max_per_24_h = 3;
+	config.triggers = list;
+	config.n_triggers = ARRAY_SIZE(list);
+	return triggers_new(&config, arg);
+}
+static void end_triggers(void *arg)
+{
+	(void)triggers_free(*(struct triggers **)arg);
+}
+
+/* One snapshot, of a process of its own. */
+static int snapshot_error; /* > 0: not there yet */
+
+static int snapshot_flush(void *arg)
+{
+	(void)arg;
+	return 0;
+}
+static int snapshot_open(void *arg, char *name, size_t size)
+{
+	int fd = memfd_create("snapshot", MFD_CLOEXEC);
+
+	(void)arg;
+	(void)snprintf(name, size, "a snapshot");
+	return fd < 0 ? -errno : fd;
+}
+static int snapshot_write(void *arg, const struct trace_clone_trigger *trigger, int fd,
+			  struct trace_clone_result *ret_result)
+{
+	(void)arg, (void)trigger;
+	ret_result->bytes = 3;
+	return write(fd, "abc", 3) == 3 ? 0 : -errno;
+}
+static void snapshot_written(void *arg, const char *name, const struct trace_clone_result *result)
+{
+	(void)arg, (void)name;
+	assert_true(result->error < 0 || result->bytes == 3);
+	snapshot_error = result->error;
+}
+
+static int make_snapshot(void *arg)
+{
+	static const struct trace_clone_calls calls = {snapshot_flush, snapshot_open,
+						       snapshot_write, snapshot_written, NULL};
+	struct trace_clones *clones;
+	int r = trace_clones_new(&calls, &loop, &clones);
+
+	(void)arg;
+	if (r < 0)
+		return r;
+	snapshot_error = 1;
+	r = trace_clones_add(clones, &(struct trace_clone_trigger){.name = "a"}, 0);
+	if (r >= 0)
+		trace_clones_finish(clones);
+	for (int i = 0; r >= 0 && snapshot_error > 0 && i < 1000; i++)
+		r = loop_run_once(&loop, 10);
+	if (r >= 0)
+		r = snapshot_error;
+	assert_true(r <= 0 && !trace_clones_pending(clones));
+	(void)trace_clones_free(clones);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no process is left */
+	return r;
+}
+static void end_nothing(void *arg)
+{
+	(void)arg;
+}
+
 static int make_ends(void *arg)
 {
 	static struct sink *to;
@@ -146,6 +225,7 @@ static void test_parts(void **state)
 	struct tables tables;
 	struct system_counters *counters;
 	struct trace_clones *clones;
+	struct triggers *triggers;
 	struct task_ends *ends;
 	const struct calls_made of_ends = {"ends of tasks", make_ends, end_ends, &ends};
 	const struct calls_made all[] = {
@@ -154,6 +234,8 @@ static void test_parts(void **state)
 		{"tables", make_tables, end_tables, &tables},
 		{"counters", make_counters, end_counters, &counters},
 		{"clones", make_clones, end_clones, &clones},
+		{"triggers", make_triggers, end_triggers, &triggers},
+		{"snapshot", make_snapshot, end_nothing, NULL},
 	};
 
 	(void)state;
@@ -165,21 +247,55 @@ static void test_parts(void **state)
 	}
 }
 
-static void test_session(void **state)
+/* Only what the start calls fails.  A session is then DONE, or on its way there, and says why. */
+static int start_trace(void *arg)
 {
-	static const char text[] =
-		"buffers { size_kb: 256 } buffers { size_kb: 128 } "
-		"data_sources { config { name: 'linux.perf' perf_event_config { timebase { "
-		"counter: "
-		"SW_CPU_CLOCK frequency: 200 } callstack_sampling { kernel_frames: true } } } } "
-		"trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 1000 "
-		"triggers { name: 'a' stop_delay_ms: 1 } }";
+	struct traces *made = arg;
+	unsigned long n = calls_fail_at;
+	const char *why = "";
+	uint64_t until;
+	int r;
+
+	calls_fail_at = 0;
+	sink_memory_clear(made->options.out);
+	assert_true(make_trace(made) >= 0);
+	calls_fail_at = n;
+	r = trace_session_start(made->trace);
+	if (r >= 0 && trace_session_state(made->trace) == TRACE_WAITING)
+		r = trace_session_begin(made->trace);
+	if (r >= 0)
+		r = trace_session_error(made->trace, &why);
+	calls_fail_at = 0;
+	if (r >= 0)
+		assert_int_equal(trace_session_state(made->trace), TRACE_RUNNING);
+	/* It comes to its end. */
+	trace_session_stop(made->trace);
+	for (until = clock_ns(CLOCK_MONOTONIC) + 4 * NSEC_PER_SEC;
+	     trace_session_state(made->trace) == TRACE_STOPPING;)
+		if (clock_ns(CLOCK_MONOTONIC) > until || loop_run_once(&loop, 20) < 0)
+			fail_msg("call %lu: it does not end", n);
+	assert_int_equal(trace_session_state(made->trace), TRACE_DONE);
+	end_trace(made);
+	calls_fail_at = n;
+	return r;
+}
+
+static const char sources[] =
+	"buffers { size_kb: 256 } buffers { size_kb: 128 } "
+	"data_sources { config { name: 'linux.perf' perf_event_config { timebase { counter: "
+	"SW_CPU_CLOCK frequency: 200 } callstack_sampling { kernel_frames: true } } } } ";
+
+/* false: events of CPUs are not permitted. */
+static bool sweep(const char *more, const char *name, int (*make)(void *arg),
+		  void (*end)(void *arg))
+{
 	struct traces traces = {.options = {.root = "", .tool = "test"}};
-	const struct calls_made of = {"session", make_trace, end_trace, &traces};
+	const struct calls_made of = {name, make, end, &traces};
+	char text[1024];
 	struct config *config;
 	int r;
 
-	(void)state;
+	(void)snprintf(text, sizeof(text), "%s%s", sources, more);
 	if (config_read("f", text, strlen(text), CONFIG_TEXT, &config, traces.error,
 			sizeof(traces.error)) < 0)
 		fail_msg("%s", traces.error);
@@ -196,15 +312,33 @@ static void test_session(void **state)
 	(void)config_free(config);
 	if (r < 0)
 		print_message("%s\n", traces.error);
-	if (r == -EACCES || r == -EPERM)
+	assert_true(r >= 0 || r == -EACCES || r == -EPERM);
+	return r >= 0;
+}
+
+static void test_session(void **state)
+{
+	(void)state;
+	if (!sweep("trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 1000 "
+		   "triggers { name: 'a' stop_delay_ms: 1 } }",
+		   "session", make_trace, end_trace))
 		skip();
-	assert_true(r >= 0);
+}
+
+static void test_start(void **state)
+{
+	(void)state;
+	if (!sweep("duration_ms: 10000 write_into_file: true", "start", start_trace, end_nothing) ||
+	    !sweep("unique_session_name: 'a' deferred_start: true", "deferred", start_trace,
+		   end_nothing))
+		skip();
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts),
-					   cmocka_unit_test(test_session)};
+					   cmocka_unit_test(test_session),
+					   cmocka_unit_test(test_start)};
 
 	assert_int_equal(loop_init(&loop), 0);
 	return cmocka_run_group_tests_name("tracing-calls", tests, NULL, NULL);
