@@ -48,6 +48,13 @@ static void *read_names_thread(void *arg)
 	return read_names(arg);
 }
 
+/* A copy that is absent or damaged is no error. */
+static void note_copy(struct import *im, int r)
+{
+	if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
+		im->copy_error = r;
+}
+
 void import_kernel_start(struct import *im)
 {
 	const struct perfdata_info *info = perfdata_info(im->file);
@@ -60,7 +67,8 @@ void import_kernel_start(struct import *im)
 	if (im->event->attr.exclude_kernel)
 		return;
 	if (id)
-		(void)kernel_copy_open(&im->options.places, id->bytes, id->len, &im->kernel_copy);
+		note_copy(im, kernel_copy_open(&im->options.places, id->bytes, id->len,
+					       &im->kernel_copy));
 	if (im->same_kernel && im->kernel_copy < 0)
 		im->kernel_started =
 			pthread_create(&im->kernel_reader, NULL, read_names_thread, im) == 0;
@@ -125,7 +133,7 @@ static void *read_copy(void *arg)
 	struct import *im = arg;
 
 	(void)pthread_setname_np(pthread_self(), "pw-kallsyms");
-	(void)uw_kallsyms_new_moved(im->kernel_copy, im->kernel_text, &im->copy);
+	note_copy(im, uw_kallsyms_new_moved(im->kernel_copy, im->kernel_text, &im->copy));
 	return NULL;
 }
 
@@ -145,13 +153,16 @@ static void need_names(struct import *im)
 		return;
 	im->kernel_done = true;
 	join_copy(im);
-	im->kernel_copied = im->copy && uw_kernel_names_new_of(im->copy, &im->names) == 0;
+	if (im->copy)
+		note_copy(im, uw_kernel_names_new_of(im->copy, &im->names));
+	im->kernel_copied = im->copy && im->names;
 	if (!im->kernel_copied)
 		im->copy = uw_kallsyms_free(im->copy);
 	if (im->kernel_copied || names_of_today(im, &why))
 		use_names(im);
 	else
-		import_note(im, "kernel frames have no names (%s)", why);
+		import_note(im, "kernel frames have no names (%s)",
+			    im->copy_error ? strerror(-im->copy_error) : why);
 }
 
 void import_kernel_frames(struct import *im, const struct outcome *o)
@@ -181,7 +192,7 @@ void import_kernel_mmap(struct import *im, const struct record_event *event)
 		return;
 	im->copy_started = pthread_create(&im->kernel_reader, NULL, read_copy, im) == 0;
 	if (!im->copy_started)
-		(void)uw_kallsyms_new_moved(im->kernel_copy, im->kernel_text, &im->copy);
+		note_copy(im, uw_kallsyms_new_moved(im->kernel_copy, im->kernel_text, &im->copy));
 }
 
 int import_kernel_ksymbol(struct import *im, const struct record_event *event)

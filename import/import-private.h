@@ -94,6 +94,7 @@ struct import {
 	bool kernel_started, kernel_done;
 	int kernel_error;
 	int kernel_copy;	  /* perf's copy of the names; -1: none */
+	int copy_error;		  /* < 0: no memory or descriptor for the copy */
 	bool copy_started;	  /* `kernel_reader` reads it into `copy` */
 	bool kernel_copied;	  /* `names` are of that copy, without modules */
 	struct uw_kallsyms *copy; /* owned by `names`, once they are there */
