@@ -1,7 +1,8 @@
-/* test-session-calls.c - each allocation and system call with which a session is made fails once: the session is not there and
- * one line states why, or it is there without what is not essential.  No descriptor is left, and the next session works. */
+/* test-session-calls.c - each allocation and system call with which a session is made, or started, fails once: the session is not there
+ * and one line states why, or it is there without what is not essential.  No descriptor is left, and the next session works. */
 #include "tests/unit/session/session-fixture.h"
 
+#include "marks/mark-rings.h"
 #include "tests/unit/fail-calls.h"
 
 enum { MOST = 20000 };
@@ -97,11 +98,116 @@ static void test_off_cpu(void **state)
 	sweep(&f);
 }
 
+/* Marks of targets, and the records for perf: new for each session. */
+static int make_parts(void *arg)
+{
+	const struct mark_rings_options marks = {0};
+	struct fixture *f = arg;
+	unsigned long n = calls_fail_at;
+	int r;
+
+	calls_fail_at = 0;
+	assert_int_equal(mark_rings_new(&marks, &f->options.mark_rings), 0);
+	assert_int_equal(perfdata_out_new(memfd_create("raw", MFD_CLOEXEC), &f->options.raw), 0);
+	f->error[0] = 0;
+	calls_fail_at = n;
+	/* Most calls are those of the sweeps above. */
+	if (n > 20 && n < 60 && n % 8) {
+		calls_made = n;
+		r = -EAGAIN;
+	} else {
+		r = fixture_open(f);
+		assert_true(r >= 0 || f->error[0]);
+	}
+	calls_fail_at = 0;
+	if (r >= 0)
+		f->session = session_free(f->session);
+	f->options.raw = perfdata_out_free(f->options.raw);
+	f->options.mark_rings = mark_rings_free(f->options.mark_rings);
+	calls_fail_at = n;
+	return r;
+}
+
+/* A session that is there is started.  It runs then, or has ended with a line. */
+static int start(void *arg)
+{
+	struct fixture *f = arg;
+	unsigned long n = calls_fail_at;
+	const char *why = "";
+	int r;
+
+	calls_fail_at = 0;
+	sink_memory_clear(f->sink);
+	assert_int_equal(fixture_open(f), 0);
+	calls_fail_at = n;
+	r = session_start(f->session);
+	if (r >= 0)
+		r = session_error(f->session, &why);
+	calls_fail_at = 0;
+	if (r >= 0)
+		assert_int_equal(session_state(f->session), SESSION_RUNNING);
+	else if (session_error(f->session, NULL) < 0)
+		assert_true(*why);
+	f->session = session_free(f->session);
+	calls_fail_at = n;
+	return r;
+}
+static void end_nothing(void *arg)
+{
+	(void)arg;
+}
+
+static void sweep_if_permitted(struct fixture *f, const char *name, int (*make)(void *arg))
+{
+	int r = fixture_open(f);
+
+	if (r >= 0) {
+		f->session = session_free(f->session);
+		calls_sweep(&(struct calls_made){name, make, end_nothing, f});
+	}
+	fixture_deinit(f);
+	assert_true(r >= 0 || r == -EACCES || r == -EPERM);
+}
+
+static void test_parts(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	fixture_end_child(&f.child);
+	f.options.frames = f.options.code = FRAMES_USER;
+	sweep_if_permitted(&f, "marks and records", make_parts);
+}
+
+static void test_start(void **state)
+{
+	uint32_t pid = (uint32_t)getpid();
+	struct fixture f;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		fixture_init(&f);
+		fixture_end_child(&f.child);
+		f.options.frames = f.options.code = FRAMES_USER;
+		f.options.machine = i != 1;
+		f.options.pids = i == 1 ? &pid : NULL;
+		f.options.n_pids = i == 1;
+		if (i == 2) { /* counters alone */
+			f.options.poll_ms = 100;
+			f.options.frequency = 0;
+			f.options.frames = 0;
+		}
+		sweep_if_permitted(&f, "start", start);
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_machine),
-					   cmocka_unit_test(test_task),
-					   cmocka_unit_test(test_off_cpu)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_machine), cmocka_unit_test(test_task),
+		cmocka_unit_test(test_off_cpu), cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_start)};
 
 	return cmocka_run_group_tests_name("session-calls", tests, NULL, NULL);
 }
