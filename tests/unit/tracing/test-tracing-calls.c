@@ -247,7 +247,7 @@ static void test_parts(void **state)
 	}
 }
 
-/* Only what the start calls fails.  A session is then DONE, or on its way there, and says why. */
+/* Only what the start calls fails.  A session that fails has a reason, and ends. */
 static int start_trace(void *arg)
 {
 	struct traces *made = arg;

@@ -1,5 +1,5 @@
 /* test-producer-calls.c - each allocation and system call with which a producer, the daemon, their connection to a service and the
- * instance of a data source are made fails once: it is there, or the connection ends and is tried again.  No side waits for ever. */
+ * instance of a data source are made fails once: it is there, or the connection ends and is tried again.  No side waits without an end. */
 #include "base/loop.h"
 
 /* Of what the service runs, only the loop is the daemon's: see suspend(). */
