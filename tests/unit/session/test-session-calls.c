@@ -180,13 +180,18 @@ static void test_parts(void **state)
 	sweep_if_permitted(&f, "marks and records", make_parts);
 }
 
+static bool allows(void *arg, uint32_t pid)
+{
+	return pid == *(uint32_t *)arg;
+}
+
 static void test_start(void **state)
 {
 	uint32_t pid = (uint32_t)getpid();
 	struct fixture f;
 
 	(void)state;
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 4; i++) {
 		fixture_init(&f);
 		fixture_end_child(&f.child);
 		f.options.frames = f.options.code = FRAMES_USER;
@@ -197,6 +202,11 @@ static void test_start(void **state)
 			f.options.poll_ms = 100;
 			f.options.frequency = 0;
 			f.options.frames = 0;
+		}
+		if (i == 3) { /* all processes that are allowed */
+			f.options.tasks_only = true;
+			f.options.allowed = allows;
+			f.options.allowed_arg = &pid;
 		}
 		sweep_if_permitted(&f, "start", start);
 	}

@@ -7,6 +7,7 @@
 #include "perf/probe.h"
 #include "tests/unit/fail-calls.h"
 #include "tracing/recorder.h"
+#include "tracing/service-packets.h"
 #include "tracing/system-counters.h"
 #include "tracing/task-ends.h"
 #include "tracing/task-polls.h"
@@ -17,6 +18,11 @@
 #include "tracing/triggers.h"
 
 static struct loop loop;
+
+static void end_nothing(void *arg)
+{
+	(void)arg;
+}
 
 struct recorders {
 	struct recorder *recorder;
@@ -58,6 +64,61 @@ static int make_buffer(void *arg)
 		if (r < 0)
 			(void)trace_buffer_free(made->buffer);
 	}
+	return r;
+}
+
+/* What a service adds, and a packet out of the buffer. */
+static int put_out(struct buffers *made, struct service *service, struct buffer *packets)
+{
+	static const uint8_t packet[] = {10, 2, 8, 1};
+	const struct buffer config = {0};
+	const struct trace_buffer *list[] = {made->buffer};
+	const struct service_writer writer = {1, 0};
+	const struct service_totals totals = {
+		.buffers = list, .n_buffers = 1, .writers = &writer, .n_writers = 1};
+	int r = service_marker(service, packets);
+
+	if (r >= 0)
+		r = service_clocks(service, packets);
+	if (r >= 0)
+		r = service_config(service, &config, packets);
+	if (r >= 0)
+		r = service_uuid(service, NULL, packets);
+	if (r >= 0)
+		r = service_system_info(service, packets);
+	if (r >= 0)
+		r = service_stats(service, &totals, packets);
+	return r < 0 ? r : made->in->write(made->in, packet, sizeof(packet));
+}
+
+static int make_output(void *arg)
+{
+	struct service service = {.tool = "test"};
+	struct buffer packets = {0};
+	struct sink_count count = {0};
+	struct buffers *made = arg;
+	struct sink *out = NULL;
+	int r = make_buffer(made);
+
+	if (r < 0)
+		return r;
+	r = put_out(made, &service, &packets);
+	if (r >= 0)
+		r = sink_memory_new(&out);
+	if (r >= 0)
+		r = trace_buffer_read(made->buffer, out, UINT64_MAX);
+	if (r >= 0) {
+		size_t len;
+		const void *data = sink_memory_data(out, &len);
+
+		sink_count_add(&count, packets.data, packets.len);
+		sink_count_add(&count, data, len);
+		assert_int_equal(count.packets, 7);
+	}
+	(void)sink_free(out);
+	buffer_deinit(&packets);
+	(void)sink_free(made->in);
+	(void)trace_buffer_free(made->buffer);
 	return r;
 }
 static void end_buffer(void *arg)
@@ -179,11 +240,6 @@ static int make_snapshot(void *arg)
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no process is left */
 	return r;
 }
-static void end_nothing(void *arg)
-{
-	(void)arg;
-}
-
 static int make_ends(void *arg)
 {
 	static struct sink *to;
@@ -231,6 +287,7 @@ static void test_parts(void **state)
 	const struct calls_made all[] = {
 		{"recorder", make_recorder, end_recorder, &recorders},
 		{"buffer", make_buffer, end_buffer, &buffers},
+		{"output", make_output, end_nothing, &buffers},
 		{"tables", make_tables, end_tables, &tables},
 		{"counters", make_counters, end_counters, &counters},
 		{"clones", make_clones, end_clones, &clones},
