@@ -1,6 +1,6 @@
 /* test-import-calls.c - each allocation and system call of an import fails once: an error with a line, or a trace with all samples and
  * their names, or a note that has what is missing.  (An import is made and read by one call.) */
-#include "tests/unit/import/import-fixture.h"
+#include "tests/unit/import/import-stacks.h"
 
 #include "tests/unit/fake-root.h"
 #include "tests/unit/fail-calls.h"
@@ -89,6 +89,16 @@ static void test_import(void **state)
 	sweep("import", &b);
 }
 
+/* Stacks, of more than a group: a thread unwinds them. */
+static void test_stacks(void **state)
+{
+	struct buffer b = {0};
+
+	(void)state;
+	put_many(&b, 200);
+	sweep("stacks", &b);
+}
+
 /* A kernel with a copy of its names. */
 static void test_kernel(void **state)
 {
@@ -115,6 +125,7 @@ static int remove_root(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_import),
+					   cmocka_unit_test(test_stacks),
 					   cmocka_unit_test(test_kernel)};
 
 	fake_root_make();
