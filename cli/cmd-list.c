@@ -136,6 +136,10 @@ static int list_run(int argc, char **argv)
 	if (!list.names && list.n_hardware && perf_spec_cycles() == -ENOENT)
 		log_info("list: this machine has no hardware counters (a virtual machine?): events "
 			 "of kind hardware cannot be opened");
+	if (r < 0 && r != -ENOENT && r != -EACCES) {
+		log_error("list: the list is not complete: %s", strerror(-r));
+		return 1;
+	}
 	if (r < 0)
 		note_tracefs(r);
 	if (list.n)

@@ -181,7 +181,10 @@ static int find_field(const struct perf_spec_env *env, const struct pair_end *en
 {
 	int r = perf_spec_field(env, end->event, end->field, &ret->offset, &ret->size);
 
-	if (r < 0)
+	if (r < 0 && r != -ENOENT && r != -EINVAL && r != -EACCES)
+		(void)snprintf(error, error_size, "%.128s: its fields: %s", end->event,
+			       strerror(-r));
+	else if (r < 0)
 		(void)snprintf(error, error_size,
 			       "%.128s has no integer field '%.64s' (its fields: perfwind list "
 			       "%.128s)",
@@ -196,9 +199,12 @@ static int find_fields(struct pair *p, const struct pair_options *o, char *error
 
 	if (r >= 0)
 		r = find_field(&env, &o->to, &p->to, error, error_size);
-	if (r >= 0 && !strcmp(o->to.field, "next_pid"))
-		(void)perf_spec_field(&env, o->to.event, "prev_pid", &p->drop.offset,
-				      &p->drop.size);
+	if (r >= 0 && !strcmp(o->to.field, "next_pid")) {
+		const struct pair_end before = {o->to.event, "prev_pid"};
+
+		r = find_field(&env, &before, &p->drop, error, error_size);
+		r = r == -ENOENT || r == -EINVAL ? 0 : r;
+	}
 	return r < 0 ? trace(r) : 0;
 }
 

@@ -127,7 +127,14 @@ static int is_event(const struct dirent *entry)
 					      strcmp(dot, ".snapshot") && strcmp(dot, ".per-pkg")));
 }
 
-static void list_pmu(const struct lister *l, const char *pmu)
+/* No memory or no descriptor: there may be more than what was listed. */
+static bool is_shortage(int r)
+{
+	return r == -ENOMEM || r == -EMFILE || r == -ENFILE;
+}
+
+/* A folder that is not there has no names. */
+static int list_pmu(const struct lister *l, const char *pmu)
 {
 	char path[PATH_MAX_HERE], name[600];
 	struct dirent **events;
@@ -136,29 +143,34 @@ static void list_pmu(const struct lister *l, const char *pmu)
 	(void)snprintf(path, sizeof(path), "%s/sys/bus/event_source/devices/%s/events", l->root,
 		       pmu);
 	n = scandir(path, &events, is_event, alphasort);
+	if (n < 0)
+		return is_shortage(-errno) ? fail(-errno) : 0;
 	for (int i = 0; i < n; i++) {
 		(void)snprintf(name, sizeof(name), "%s/%s/", pmu, events[i]->d_name);
 		l->each(l->arg, PERF_KIND_PMU, name);
 		free(events[i]);
 	}
-	if (n >= 0)
-		free(events);
+	free(events);
+	return 0;
 }
 
-static void list_pmus(const struct lister *l)
+static int list_pmus(const struct lister *l)
 {
 	char path[PATH_MAX_HERE];
 	struct dirent **pmus;
-	int n;
+	int n, r = 0;
 
 	(void)snprintf(path, sizeof(path), "%s/sys/bus/event_source/devices", l->root);
 	n = scandir(path, &pmus, not_hidden, alphasort);
+	if (n < 0)
+		return is_shortage(-errno) ? fail(-errno) : 0;
 	for (int i = 0; i < n; i++) {
-		list_pmu(l, pmus[i]->d_name);
+		if (r >= 0)
+			r = list_pmu(l, pmus[i]->d_name);
 		free(pmus[i]);
 	}
-	if (n >= 0)
-		free(pmus);
+	free(pmus);
+	return r < 0 ? trace(r) : 0;
 }
 
 /* A file of tracefs, wherever that is mounted. */
@@ -175,6 +187,8 @@ static int read_tracefs(const char *root, const char *name, size_t max, char **r
 		e = read_file(path, max, ret_text, NULL);
 		if (e >= 0)
 			return 0;
+		if (is_shortage(e))
+			return trace(e);
 		if (e == -EACCES || e == -EPERM)
 			r = -EACCES;
 	}
@@ -190,7 +204,9 @@ int perf_spec_list(const struct perf_spec_env *env,
 	int r;
 
 	perf_spec_each_name(list_name, &l);
-	list_pmus(&l);
+	r = list_pmus(&l);
+	if (r < 0)
+		return trace(r);
 	r = read_tracefs(l.root, "available_events", LIST_MAX, &list);
 	if (r < 0)
 		return r;

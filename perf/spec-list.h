@@ -19,7 +19,7 @@ enum perf_kind {
 	PERF_KIND_TRACEPOINT
 };
 /* Calls @each with all names that perf_spec_parse() takes, but for probes and raw numbers.  0; -ENOENT: tracefs is not
- * mounted; -EACCES: it is closed to this user. */
+ * mounted; -EACCES: it is closed to this user; -ENOMEM, -EMFILE: not all were listed. */
 int perf_spec_list(const struct perf_spec_env *env,
 		   void (*each)(void *arg, enum perf_kind kind, const char *name), void *arg);
 /* The lines "field:TYPE NAME" of a tracepoint ("GROUP:NAME"), without offsets; new memory.  -ENOENT, -EACCES. */

@@ -559,6 +559,7 @@ int perfdata_input(struct perfdata *pd, struct record_at *ret_at)
 
 #ifdef HAVE_ZSTD
 #include <zstd.h>
+#include <zstd_errors.h>
 
 struct perfdata_zstd {
 	ZSTD_DStream *stream;
@@ -636,6 +637,9 @@ int perfdata_unpack(struct perfdata *pd, struct record_at *ret_at)
 		ZSTD_outBuffer out = {.dst = room, .size = len};
 
 		result = ZSTD_decompressStream(z->stream, &out, &z->in);
+		if (ZSTD_isError(result) &&
+		    ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation)
+			return fail(-ENOMEM);
 		if (ZSTD_isError(result)) {
 			pd->counts.damage = "a compressed record cannot be unpacked";
 			return fail(-EBADMSG);
