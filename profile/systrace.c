@@ -343,6 +343,8 @@ static int write_lines(struct systrace *s)
 		(void)fwrite(s->out.data, 1, s->out.len, s->file);
 		s->out.len = 0;
 	}
+	if (r >= 0 && s->out.bad)
+		return fail(-ENOMEM);
 	if (s->out.len)
 		(void)fwrite(s->out.data, 1, s->out.len, s->file);
 	return r < 0 ? trace(r) : text_finish(s->file);
