@@ -79,7 +79,15 @@ static int open_episode(int folder, const char *name)
 	return fd < 0 ? fail(-errno) : fd;
 }
 
-static bool read_info(int folder, const char *name, struct episode_info *info)
+/* No memory or no descriptor: of the folder nothing is known. */
+static bool is_shortage(int r)
+{
+	return r == -ENOMEM || r == -EMFILE || r == -ENFILE;
+}
+
+/* INFO_NONE: it is not an episode. */
+enum { INFO_NONE = 1 };
+static int read_info(int folder, const char *name, struct episode_info *info)
 {
 	_cleanup_(fd_closep) int episode = open_episode(folder, name);
 	_cleanup_(fd_closep) int fd =
@@ -89,10 +97,14 @@ static bool read_info(int folder, const char *name, struct episode_info *info)
 	_cleanup_(freep) char *json = NULL;
 	struct stat st;
 	size_t len;
+	int r = episode < 0 ? episode : fd < 0 || fstat(fd, &st) < 0 ? -errno : 0;
 
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
-	    read_fd(fd, INFO_MAX, &json, &len) < 0)
-		return false;
+	if (r >= 0 && !S_ISREG(st.st_mode))
+		return INFO_NONE;
+	if (r >= 0)
+		r = read_fd(fd, INFO_MAX, &json, &len);
+	if (r < 0)
+		return is_shortage(r) ? trace(r) : INFO_NONE;
 	*info = (struct episode_info){0};
 	(void)snprintf(info->name, sizeof(info->name), "%s", name);
 	text_of(json, "rule", info->rule, sizeof(info->rule));
@@ -102,25 +114,28 @@ static bool read_info(int folder, const char *name, struct episode_info *info)
 	text_of(json, "process", info->process, sizeof(info->process));
 	info->lasting = number_of(json, "lasting");
 	info->average = number_of(json, "average");
-	return info->rule[0] != 0;
+	return info->rule[0] ? 0 : INFO_NONE;
 }
 
 /* ---- files ---- */
 
 /* Calls @each for each plain file of an open folder, which it takes. */
-static void each_file(int folder, void (*each)(void *arg, int folder, const char *name), void *arg)
+static int each_file(int folder, void (*each)(void *arg, int folder, const char *name), void *arg)
 {
 	DIR *dir = fdopendir(folder);
 	const struct dirent *entry;
 
 	if (!dir) {
+		int r = -errno;
+
 		(void)fd_close(folder);
-		return;
+		return fail(r);
 	}
 	while ((entry = readdir(dir)))
 		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
 			each(arg, dirfd(dir), entry->d_name);
 	(void)closedir(dir);
+	return 0;
 }
 
 static void add_size(void *arg, int folder, const char *name)
@@ -149,17 +164,21 @@ static void add_episode(void *arg, int folder, const char *name)
 {
 	struct list *l = arg;
 	struct episode_info info;
-	int fd;
+	int fd, r;
 
-	if (l->error || l->n == EPISODES || !is_name(name) || !read_info(folder, name, &info))
+	if (l->error || l->n == EPISODES || !is_name(name))
+		return;
+	r = read_info(folder, name, &info);
+	l->error = r < 0 ? r : 0;
+	if (r)
 		return;
 	if (l->n == l->room && !array_grow(l->list, l->room, 16)) {
 		l->error = fail(-ENOMEM);
 		return;
 	}
 	fd = open_episode(folder, name);
-	if (fd >= 0)
-		each_file(fd, add_size, &info.bytes);
+	r = fd < 0 ? fd : each_file(fd, add_size, &info.bytes);
+	l->error = is_shortage(r) ? trace(r) : 0;
 	l->list[l->n++] = info;
 }
 
@@ -173,14 +192,14 @@ static int compare_names(const void *a, const void *b)
 int episodes_read(const char *folder, struct episode_info **ret_list, size_t *ret_n)
 {
 	struct list l = {0};
-	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int r, fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0)
 		return fail(-errno);
-	each_file(fd, add_episode, &l);
-	if (l.error) {
+	r = each_file(fd, add_episode, &l);
+	if (r < 0 || l.error) {
 		free(l.list);
-		return trace(l.error);
+		return trace(r < 0 ? r : l.error);
 	}
 	if (l.n)
 		qsort(l.list, l.n, sizeof(*l.list), compare_names);
@@ -193,18 +212,21 @@ int episode_delete(const char *folder, const char *name)
 {
 	_cleanup_(fd_closep) int dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct episode_info info;
-	int fd;
+	int fd, r;
 
 	if (dir < 0)
 		return fail(-errno);
 	if (!is_name(name))
 		return fail(-EINVAL);
-	if (!read_info(dir, name, &info))
-		return fail(-ENOENT);
+	r = read_info(dir, name, &info);
+	if (r)
+		return r < 0 ? trace(r) : fail(-ENOENT);
 	fd = open_episode(dir, name);
 	if (fd < 0)
 		return trace(fd);
-	each_file(fd, remove_file, NULL);
+	r = each_file(fd, remove_file, NULL);
+	if (r < 0)
+		return trace(r);
 	return unlinkat(dir, name, AT_REMOVEDIR) < 0 ? fail(-errno) : 0;
 }
 
@@ -213,7 +235,7 @@ void episode_discard(const char *path)
 	int fd = open_episode(AT_FDCWD, path);
 
 	if (fd >= 0)
-		each_file(fd, remove_file, NULL);
+		(void)each_file(fd, remove_file, NULL);
 	(void)rmdir(path);
 }
 
