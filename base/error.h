@@ -6,6 +6,9 @@
  * line at each hop, which is a stack trace of the failure; otherwise they cost a compare. */
 #pragma once
 
+#include <errno.h>
+#include <stdbool.h>
+
 #include "base/log.h"
 
 int error_note(int r, const char *kind, const char *file, int line);
@@ -13,3 +16,9 @@ int error_note(int r, const char *kind, const char *file, int line);
 #define fail(r) (log_level >= LOG_LEVEL_DEBUG ? error_note((r), "failed", __FILE__, __LINE__) : (r))
 #define trace(r) \
 	(log_level >= LOG_LEVEL_DEBUG ? error_note((r), "passed on", __FILE__, __LINE__) : (r))
+
+/* No memory or no descriptor: of the object nothing is known, also not that it does not exist. */
+static inline bool is_shortage(int r)
+{
+	return r == -ENOMEM || r == -EMFILE || r == -ENFILE;
+}

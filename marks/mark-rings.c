@@ -216,7 +216,7 @@ int mark_rings_allow(struct mark_rings *r, uint32_t pid)
 
 	if (result >= 0)
 		result = table_put(&r->allowed, pid, status.start_ticks);
-	return result == -ENOMEM ? fail(result) : 0; /* else it is gone */
+	return is_shortage(result) ? fail(result) : 0; /* else it is gone */
 }
 
 static bool is_allowed(struct mark_rings *r, uint32_t pid)
@@ -247,8 +247,8 @@ static bool takes_part(struct mark_rings *r, uint32_t pid, uint32_t uid)
 
 /* ---- an invitation ---- */
 
-/* Writes it into the head of a ring.  false: it is none. */
-static bool write_invitation(const struct mark_rings *r, int fd)
+/* Writes it into the head of a ring.  1; 0: it is none; -ENOMEM. */
+static int write_invitation(const struct mark_rings *r, int fd)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
 	struct marks_head *head;
@@ -258,10 +258,10 @@ static bool write_invitation(const struct mark_rings *r, int fd)
 	/* First: any other call on a file of a target may take forever. */
 	if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW) ||
 	    fstat(fd, &st) < 0 || (uint64_t)st.st_size != MARKS_BYTES)
-		return false;
+		return 0;
 	head = mmap(NULL, sizeof(*head), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (head == MAP_FAILED)
-		return false;
+		return errno == ENOMEM ? fail(-ENOMEM) : 0;
 	ok = head->magic == MARKS_MAGIC && head->version == MARKS_VERSION;
 	/* A program may be found by its descriptor and announce itself too. */
 	if (ok && memcmp(head->socket, r->socket, sizeof(head->socket)) != 0) {
@@ -321,11 +321,13 @@ int mark_rings_invite(struct mark_rings *r, uint32_t pid)
 	if (procfs_path(path, "", pid, "fd") < 0)
 		return MARK_RINGS_GONE;
 	d = opendir(path);
+	if (!d && is_shortage(-errno))
+		return fail(-errno);
 	if (!d)
 		return errno == ENOENT ? MARK_RINGS_GONE : MARK_RINGS_FORBIDDEN;
 	for (int i = 0; i < FDS_MAX && result == MARK_RINGS_NOT_LOADED && (entry = readdir(d));
 	     i++) {
-		int fd;
+		int fd, written = 0;
 
 		if (parse_u64(entry->d_name, 10, INT32_MAX, &number) < 0 ||
 		    !is_name_of_ring(dirfd(d), entry->d_name))
@@ -333,10 +335,14 @@ int mark_rings_invite(struct mark_rings *r, uint32_t pid)
 		fd = take_descriptor(pid, (int)number, dirfd(d), entry->d_name);
 		if (fd < 0)
 			result = MARK_RINGS_FORBIDDEN;
-		else if (write_invitation(r, fd))
+		else
+			written = write_invitation(r, fd);
+		if (written > 0)
 			result = MARK_RINGS_INVITED;
 		if (fd >= 0)
 			closer_pass(&r->closer, fd);
+		if (written < 0)
+			return trace(written);
 	}
 	return result == MARK_RINGS_INVITED && mark_rings_allow(r, pid) < 0 ? -ENOMEM : (int)result;
 }
@@ -385,7 +391,7 @@ static void add_ring(struct mark_rings *r, struct silent *from, int fd)
 /* A program was loaded.  Its ring comes with its first mark. */
 static void answer_hello(struct mark_rings *r, const struct silent *from, int fd)
 {
-	if (!write_invitation(r, fd) || mark_rings_allow(r, from->pid) < 0)
+	if (write_invitation(r, fd) <= 0 || mark_rings_allow(r, from->pid) < 0)
 		r->counts.rejected++;
 	closer_pass(&r->closer, fd);
 }

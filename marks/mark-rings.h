@@ -28,7 +28,7 @@ const char *mark_rings_environment(const struct mark_rings *rings);
 /* Programs that load the library from now on take part: all programs of this user; of all users where this is root.
  * -EADDRINUSE: they take part in another recording of this user, and here once that has ended. */
 int mark_rings_welcome(struct mark_rings *rings);
-/* Process @pid and its descendants take part; not another process that gets the number later.  -ENOMEM. */
+/* Process @pid and its descendants take part; not another process that gets the number later.  -ENOMEM, -EMFILE. */
 int mark_rings_allow(struct mark_rings *rings, uint32_t pid);
 enum mark_rings_invited {
 	MARK_RINGS_INVITED,
@@ -36,7 +36,7 @@ enum mark_rings_invited {
 	MARK_RINGS_FORBIDDEN,
 	MARK_RINGS_GONE,
 };
-/* The same for a process that runs already, while this process has the privileges for it.  < 0: -ENOMEM. */
+/* The same for a process that runs already, while this process has the privileges for it.  < 0: -ENOMEM, -EMFILE. */
 int mark_rings_invite(struct mark_rings *rings, uint32_t pid);
 
 struct mark_rings_sink {

@@ -72,6 +72,7 @@ static int step(struct mark_walk *w)
 
 	while (w->left && r >= 0) {
 		uint32_t tid, claimed;
+		int seen;
 
 		if (!procfs_pids_next(w->tids, &tid, 1)) {
 			if (!table_get(&t->known, w->wanted, &found))
@@ -81,8 +82,12 @@ static int step(struct mark_walk *w)
 		}
 		w->left--;
 		/* A process with more threads than are remembered: the one that is wanted is. */
-		if (procfs_thread_ns_tid(w->root, t->pid, tid, &claimed) == 0 &&
-		    (claimed == w->wanted || t->known.n_used < MARK_THREADS_MAX))
+		seen = procfs_thread_ns_tid(w->root, t->pid, tid, &claimed);
+		if (is_shortage(seen)) { /* another walk begins for the next mark */
+			stop(w);
+			break;
+		}
+		if (seen == 0 && (claimed == w->wanted || t->known.n_used < MARK_THREADS_MAX))
 			r = remember(t, claimed, tid);
 	}
 	return r < 0 ? trace(r) : 0;
@@ -104,7 +109,10 @@ static int walk_for(struct mark_threads *t, uint32_t tid, uint32_t *ret_tid)
 	if (w->of || !w->left)
 		return MARK_THREADS_LATER;
 	w->left -= min_u64(w->left, BEGIN_COST);
-	if (procfs_threads_open(w->root, t->pid, &w->tids) < 0) {
+	r = procfs_threads_open(w->root, t->pid, &w->tids);
+	if (is_shortage(r))
+		return MARK_THREADS_LATER;
+	if (r < 0) {
 		*ret_tid = 0; /* it has ended */
 		return remember(t, tid, 0);
 	}

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "proc/procfs.h"
 
 enum { STATUS_MAX = 16384 };
@@ -35,20 +36,25 @@ void print_threads_forget(struct print_threads *t)
 	table_clear(&t->strangers);
 }
 
-/* The process of a thread that runs, by /proc; 0: it is gone. */
-static uint32_t pid_of_thread(const struct print_threads *t, uint32_t tid)
+/* The process of a thread that runs, by /proc; *ret_pid 0: it is gone.  < 0: it is not known whether it runs. */
+static int pid_of_thread(const struct print_threads *t, uint32_t tid, uint32_t *ret_pid)
 {
 	_cleanup_(freep) char *text = NULL;
 	char path[PROCFS_PATH_MAX];
 	const char *line;
 	uint64_t pid;
+	int r = procfs_path(path, t->root, tid, "status");
 
-	if (procfs_path(path, t->root, tid, "status") < 0 ||
-	    read_file(path, STATUS_MAX, &text, NULL) < 0 || !(line = strstr(text, "\nTgid:\t")))
-		return 0;
+	*ret_pid = 0;
+	if (r >= 0)
+		r = read_file(path, STATUS_MAX, &text, NULL);
+	line = r < 0 ? NULL : strstr(text, "\nTgid:\t");
+	if (!line)
+		return is_shortage(r) ? trace(r) : 0;
 	line += strlen("\nTgid:\t");
 	text[(size_t)(line - text) + strcspn(line, "\n")] = 0;
-	return parse_u64(line, 10, INT32_MAX, &pid) < 0 ? 0 : (uint32_t)pid;
+	*ret_pid = parse_u64(line, 10, INT32_MAX, &pid) < 0 ? 0 : (uint32_t)pid;
+	return 0;
 }
 
 /* The process of a thread that has ended, as records showed it; 0: none did. */
@@ -67,12 +73,13 @@ uint32_t print_threads_process(struct print_threads *t, struct process_table *pr
 {
 	uint64_t known;
 	uint32_t pid;
+	int r;
 
 	if (table_get(&t->known, tid, &known))
 		return (uint32_t)known;
 	if (table_get(&t->strangers, tid, &known))
 		return 0;
-	pid = pid_of_thread(t, tid);
+	r = pid_of_thread(t, tid, &pid);
 	if (pid && !all && !process_find(processes, pid))
 		pid = 0;
 	else if (!pid)
@@ -80,8 +87,11 @@ uint32_t print_threads_process(struct print_threads *t, struct process_table *pr
 	if (pid) {
 		if (t->known.n_used >= PRINT_THREADS_MAX)
 			table_clear(&t->known);
-		return table_put(&t->known, tid, pid) < 0 ? 0 : pid;
+		(void)table_put(&t->known, tid, pid);
+		return pid;
 	}
+	if (r < 0)
+		return 0; /* the next line of the thread looks again */
 	if (t->strangers.n_used >= PRINT_THREADS_MAX)
 		table_clear(&t->strangers);
 	(void)table_put(&t->strangers, tid, 1);

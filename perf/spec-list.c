@@ -127,12 +127,6 @@ static int is_event(const struct dirent *entry)
 					      strcmp(dot, ".snapshot") && strcmp(dot, ".per-pkg")));
 }
 
-/* No memory or no descriptor: there may be more than what was listed. */
-static bool is_shortage(int r)
-{
-	return r == -ENOMEM || r == -EMFILE || r == -ENFILE;
-}
-
 /* A folder that is not there has no names. */
 static int list_pmu(const struct lister *l, const char *pmu)
 {

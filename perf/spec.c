@@ -368,7 +368,7 @@ static int spec_trace_parse(struct spec_parser *parser, const char *group, const
 	r = read_id(path, &id);
 	if (r == -EACCES)
 		return tracefs_error(parser, r, GATE_TRACEFS, group, name);
-	if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
+	if (is_shortage(r))
 		return spec_error(parser, r, "tracepoint %s:%s: %s", group, name, strerror(-r));
 	if (r < 0 || id == 0) {
 		struct nearest nearest = {.wanted = wanted};

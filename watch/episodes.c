@@ -79,12 +79,6 @@ static int open_episode(int folder, const char *name)
 	return fd < 0 ? fail(-errno) : fd;
 }
 
-/* No memory or no descriptor: of the folder nothing is known. */
-static bool is_shortage(int r)
-{
-	return r == -ENOMEM || r == -EMFILE || r == -ENFILE;
-}
-
 /* INFO_NONE: it is not an episode. */
 enum { INFO_NONE = 1 };
 static int read_info(int folder, const char *name, struct episode_info *info)

@@ -21,6 +21,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/unit/cmocka.h"
@@ -307,4 +308,15 @@ __attribute__((unused)) static void calls_sweep(const struct calls_made *of)
 	}
 	print_message("%s: %lu calls\n", of->name, n - 2);
 	assert_true(n >= 2 + CALLS_LEAST && n < CALLS_MOST);
+}
+
+/* Children that were killed, and are not waited for, end soon. */
+__attribute__((unused)) static void no_child_is_left(void)
+{
+	int tries = 0;
+
+	while (waitpid(-1, NULL, WNOHANG) >= 0 && tries++ < 1000)
+		(void)usleep(10000);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	assert_int_equal(errno, ECHILD);
 }

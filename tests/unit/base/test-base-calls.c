@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 
 #include "tests/unit/fail-calls.h"
 
@@ -307,17 +306,6 @@ static void end_nothing(void *arg)
 }
 
 /* ---- the tests ---- */
-
-/* Children that were killed, and are not waited for, end soon. */
-static void no_child_is_left(void)
-{
-	int tries = 0;
-
-	while (waitpid(-1, NULL, WNOHANG) >= 0 && tries++ < 1000)
-		(void)usleep(10000);
-	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
-	assert_int_equal(errno, ECHILD);
-}
 
 static void test_memory(void **state)
 {
