@@ -24,7 +24,7 @@
 #include "proc/open-file.h"
 #include "session/rights-filter.h"
 
-enum { PATH_ROOM = PATH_MAX + 128, PIECE = 64 << 10, XZ_MEMORY = 128 << 20 };
+enum { PATH_ROOM = PATH_MAX + 128, PIECE = 64 << 10, XZ_MEMORY = 128 << 20, REMOVE_TRIES = 3 };
 #define UNPACKED_BYTES_MAX (2 * ARCHIVE_BYTES_MAX) /* what is passed over counts too */
 
 /* What pw-unpack writes: this, for a member followed by its bytes. */
@@ -35,7 +35,7 @@ struct message {
 	uint8_t id[24];
 };
 
-enum end { END_WHOLE, END_NO_ARCHIVE, END_DAMAGED, END_TOO_LARGE, END_NO_LIBRARY };
+enum end { END_WHOLE, END_NO_ARCHIVE, END_DAMAGED, END_TOO_LARGE, END_NO_LIBRARY, END_NO_MEMORY };
 
 /* ---- pw-unpack ---- */
 
@@ -53,7 +53,7 @@ struct bzip2 {
 	int (*end)(struct bzip2_stream *s);
 	struct bzip2_stream s;
 };
-enum { BZIP2_OK = 0, BZIP2_STREAM_END = 4 };
+enum { BZIP2_OK = 0, BZIP2_STREAM_END = 4, BZIP2_NO_MEMORY = -3 };
 
 struct unpacker {
 	int from, to; /* the archive, the pipe */
@@ -138,6 +138,12 @@ static void unpack_plain(struct unpacker *u)
 		;
 }
 
+static void note_memory(struct unpacker *u, bool is_lacking)
+{
+	if (is_lacking)
+		u->end = END_NO_MEMORY;
+}
+
 /* A file may be several streams, one behind the other. */
 static void unpack_bzip2(struct unpacker *u)
 {
@@ -158,13 +164,16 @@ static void unpack_bzip2(struct unpacker *u)
 			b->s.next_in = (char *)u->in;
 			b->s.avail_in = (unsigned)n;
 		}
-		if (!begun && b->begin(&b->s, 0, 0) != BZIP2_OK)
+		r = begun ? BZIP2_OK : b->begin(&b->s, 0, 0);
+		note_memory(u, r == BZIP2_NO_MEMORY);
+		if (r != BZIP2_OK)
 			return;
 		begun = true;
 		do {
 			b->s.next_out = (char *)u->out;
 			b->s.avail_out = PIECE;
 			r = b->step(&b->s);
+			note_memory(u, r == BZIP2_NO_MEMORY);
 			if ((r != BZIP2_OK && r != BZIP2_STREAM_END) ||
 			    !take_unpacked(u, PIECE - b->s.avail_out))
 				return;
@@ -182,6 +191,7 @@ static void unpack_gzip(struct unpacker *u)
 	int r = inflateInit2(&s, 15 + 16);
 	ssize_t n;
 
+	note_memory(u, r == Z_MEM_ERROR);
 	while (r == Z_OK && (n = read_piece(u, u->in)) > 0) {
 		s.next_in = u->in;
 		s.avail_in = (unsigned)n;
@@ -191,6 +201,7 @@ static void unpack_gzip(struct unpacker *u)
 			r = inflate(&s, Z_NO_FLUSH);
 			if (r == Z_BUF_ERROR)
 				r = Z_OK; /* it wants more bytes */
+			note_memory(u, r == Z_MEM_ERROR);
 			if ((r != Z_OK && r != Z_STREAM_END) ||
 			    !take_unpacked(u, PIECE - s.avail_out))
 				return;
@@ -206,6 +217,7 @@ static void unpack_xz(struct unpacker *u)
 	lzma_ret r = lzma_stream_decoder(&s, XZ_MEMORY, LZMA_CONCATENATED);
 	ssize_t n;
 
+	note_memory(u, r == LZMA_MEM_ERROR);
 	while (r == LZMA_OK && (n = read_piece(u, u->in)) > 0) {
 		s.next_in = u->in;
 		s.avail_in = (size_t)n;
@@ -215,6 +227,7 @@ static void unpack_xz(struct unpacker *u)
 			r = lzma_code(&s, LZMA_RUN);
 			if (r == LZMA_BUF_ERROR)
 				r = LZMA_OK;
+			note_memory(u, r == LZMA_MEM_ERROR);
 			if (r != LZMA_OK || !take_unpacked(u, PIECE - s.avail_out))
 				return;
 		} while (s.avail_in || !s.avail_out);
@@ -241,7 +254,7 @@ static void unpack(void *arg)
 		unpack_plain(u);
 	if (u->end == END_DAMAGED && u->unpacked && archive_may_end(&u->reader))
 		u->end = END_WHOLE; /* without its blocks of zeros */
-	last.size = u->unpacked ? u->end : u->end == END_NO_LIBRARY ? u->end : END_NO_ARCHIVE;
+	last.size = u->unpacked || u->end >= END_NO_LIBRARY ? u->end : END_NO_ARCHIVE;
 	(void)write_all(u->to, &last, sizeof(last));
 }
 
@@ -271,7 +284,10 @@ static void keep(const char *folder, int alive)
 	(void)syscall(SYS_close_range, (unsigned)alive + 1, ~0u, 0u);
 	while (read(alive, &byte, 1) < 0 && errno == EINTR)
 		;
-	(void)nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+	/* A lack of memory or descriptors may pass. */
+	for (int i = 0; i < REMOVE_TRIES; i++)
+		if (nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) == 0)
+			break;
 }
 
 static int make_folder(struct archive *a)
@@ -396,6 +412,8 @@ static int take_files(const struct archive *a, int from)
 
 		if (!read_full(from, &m, sizeof(m)) || m.kind > ARCHIVE_KINDS)
 			return END_DAMAGED;
+		if (m.kind == ARCHIVE_KINDS && m.size == END_NO_MEMORY)
+			return fail(-ENOMEM);
 		if (m.kind == ARCHIVE_KINDS)
 			return m.size <= END_NO_LIBRARY ? (int)m.size : END_DAMAGED;
 		if (m.id_len < 2 || m.id_len > UW_BUILD_ID_MAX)
@@ -413,8 +431,8 @@ static int take_files(const struct archive *a, int from)
 static int report(const char *path, int end)
 {
 	if (end < 0)
-		log_error("%s: unpacking it: %s (hint: set TMPDIR to a folder with room)", path,
-			  strerror(-end));
+		log_error("%s: unpacking it: %s%s", path, strerror(-end),
+			  is_shortage(end) ? "" : " (hint: set TMPDIR to a folder with room)");
 	else if (end == END_NO_ARCHIVE)
 		log_error("%s: is not a tarball made by perf archive", path);
 	else if (end == END_NO_LIBRARY)

@@ -39,6 +39,7 @@ struct subject {
 struct found_lines {
 	struct writer_line lines[LINES_MAX];
 	size_t n;
+	bool failed; /* no memory: one is missing, or its file is */
 };
 
 static void collect(void *arg, const struct uw_line *line)
@@ -50,6 +51,9 @@ static void collect(void *arg, const struct uw_line *line)
 		return;
 	*to = (struct writer_line){.function = strdup(line->function), .line = line->line};
 	to->file = line->file ? strdup(line->file) : NULL;
+	found->failed |= !to->function || (line->file && !to->file);
+	if (!to->function)
+		free((char *)to->file);
 	found->n += to->function != NULL;
 }
 
@@ -97,16 +101,15 @@ static int add_frame(struct subject *s, const struct profile_frame *frame,
 		result->unnamed++;
 	}
 	result->lined += found.n > 0;
-	if (r != -ENOMEM)
-		r = 0;
-	if (found.n) {
+	r = is_shortage(r) ? trace(r) : found.failed ? fail(-ENOMEM) : 0;
+	if (r >= 0 && found.n) {
 		const char *dwarf_name = found.lines[found.n - 1].function;
 
 		if (known) /* a function has one name in a trace */
 			found.lines[found.n - 1].function = known;
 		r = module_symbols_add(&s->symbols, frame->rel_pc, found.lines, found.n);
 		found.lines[found.n - 1].function = dwarf_name;
-	} else if (known == name) {
+	} else if (r >= 0 && known == name) {
 		r = module_symbols_add(&s->symbols, frame->rel_pc,
 				       &(struct writer_line){.function = name}, 1);
 	}

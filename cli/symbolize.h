@@ -36,6 +36,6 @@ size_t symbolize_missing(const struct profile *profile, const struct file_places
 			 struct uw_build_id *ids, size_t max);
 /* Appends packets with what the frames of @profile lack to @packets.  A file is trusted if it has the
  * build id of the module; without one only if the user gave a folder with copies (places->symfs).
- * -ENOMEM. */
+ * -ENOMEM, -EMFILE. */
 int symbolize(const struct profile *profile, const struct file_places *places,
 	      struct buffer *packets, struct symbolize_result *ret);

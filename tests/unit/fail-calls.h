@@ -32,6 +32,10 @@ static bool
 static bool
 	calls_own; /* set by a test: allocations of libraries do not fail (libdw crashes without memory) */
 static bool calls_of_libelf; /* the call that failed was an allocation of libelf */
+static bool
+	calls_own; /* set by a test: allocations of libraries do not fail (libdw crashes then) */
+
+extern const char __executable_start[], etext[]; /* the linker's: the program's text lies between */
 
 /* From here on the @n-th call of this thread fails (0: none). */
 static void calls_fail(unsigned long n)
