@@ -23,7 +23,14 @@ static int find_user(const char *user, uint32_t *ret_uid)
 		*ret_uid = (uint32_t)uid;
 		return 0;
 	}
+	errno = 0;
 	entry = getpwnam(user);
+	if (!entry && is_shortage(-errno)) {
+		int r = -errno;
+
+		log_error("record: -u %.64s: %s", user, strerror(-r));
+		return fail(r);
+	}
 	if (!entry) {
 		log_error("record: -u %.64s: there is no user of this name", user);
 		return fail(-EINVAL);
@@ -54,27 +61,33 @@ static bool has_folder(const char *cgroup)
 	return found;
 }
 
-/* In a container the folders of its own cgroup may have other paths. */
-static bool has_process(const char *cgroup)
+/* In a container the folders of its own cgroup may have other paths.  1, 0; < 0: not known. */
+static int has_process(const char *cgroup)
 {
 	_cleanup_(freep) uint32_t *pids = NULL;
 	bool found = false;
 	size_t n = 0;
+	int r = procfs_pids("", &pids, &n);
 
-	if (procfs_pids("", &pids, &n) < 0)
-		return false;
 	for (size_t i = 0; i < n && !found; i++) {
 		_cleanup_(freep) char *path = NULL;
 
-		found = procfs_cgroup("", pids[i], &path) == 0 && procfs_cgroup_below(path, cgroup);
+		r = procfs_cgroup("", pids[i], &path);
+		if (is_shortage(r))
+			break;
+		found = r == 0 && procfs_cgroup_below(path, cgroup);
 	}
-	return found;
+	return is_shortage(r) ? trace(r) : found;
 }
 
 static int check_cgroup(const char *cgroup)
 {
-	if (has_folder(cgroup) || has_process(cgroup))
-		return 0;
+	int r = has_folder(cgroup) ? 1 : has_process(cgroup);
+
+	if (r < 0)
+		log_error("record: -G %.256s: %s", cgroup, strerror(-r));
+	if (r)
+		return r < 0 ? trace(r) : 0;
 	log_error(
 		"record: -G %.256s: no cgroup of this name is in " CGROUPS ", and no process is "
 		"in it (`systemd-cgls` lists the cgroups, `cat /proc/PID/cgroup` the cgroups of a "

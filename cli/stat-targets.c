@@ -92,7 +92,7 @@ static int add_process(struct stat_targets *t, const struct stat_scope *scope,
 	size_t n;
 	int r = procfs_threads("", pid, &tids, &n);
 
-	if (r == -ENOMEM)
+	if (is_shortage(r))
 		return fail_with("threads", r);
 	/* Ascending: the thread that the process is named after is the first, but after exit of it. */
 	if (r < 0 || !n || (scope->by == STAT_PROCESS && tids[0] != pid))
@@ -126,6 +126,8 @@ static int add_threads(struct stat_targets *t, const struct stat_scope *scope,
 		struct procfs_status status;
 		int r = procfs_status("", scope->tids[i], &status);
 
+		if (is_shortage(r))
+			return fail_with("threads", r);
 		if (r < 0) {
 			log_error("stat: -t %u: there is no thread with this id", scope->tids[i]);
 			return fail(-ESRCH);
@@ -150,6 +152,8 @@ static int open_cgroup(const char *path)
 
 		(void)snprintf(file, sizeof(file), "%s/cgroup.procs", mounts[i]);
 		fd = open(file, O_PATH | O_CLOEXEC);
+		if (fd < 0 && is_shortage(-errno))
+			return fail(-errno);
 		if (fd < 0)
 			continue;
 		(void)fd_close(fd);
@@ -157,6 +161,8 @@ static int open_cgroup(const char *path)
 		fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (fd >= 0)
 			return fd;
+		if (is_shortage(-errno))
+			return fail(-errno);
 	}
 	return fail(-ENOENT);
 }
@@ -178,6 +184,8 @@ static int add_cgroups(struct stat_targets *t, const struct stat_scope *scope,
 			return fail(-EINVAL);
 		}
 		target.cgroup_fd = open_cgroup(path);
+		if (is_shortage(target.cgroup_fd))
+			return fail_with("cgroups", target.cgroup_fd);
 		if (target.cgroup_fd < 0) {
 			log_error("stat: -G %.256s: there is no cgroup of this name "
 				  "(`systemd-cgls` lists "

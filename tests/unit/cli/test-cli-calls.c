@@ -1,5 +1,6 @@
-/* test-cli-calls.c - each allocation and system call with which the socket of triggers, a held-back command, a request to a daemon,
- * a flight recorder and a file of raw records are made fails once. */
+/* test-cli-calls.c - each allocation and system call with which the parts of commands are made fails once: the socket of triggers, a
+ * held-back command, a request to a daemon, a flight recorder, files of raw records and snapshots, what is counted and recorded,
+ * events, marks, the name of a session, and the table of `top`.  An error has a line, and nothing is kept. */
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -7,14 +8,43 @@
 
 #include "tests/unit/fail-calls.h"
 
+#include "base/log.h"
 #include "cli/ask.h"
+#include "cli/event-list.h"
 #include "cli/flight.h"
+#include "cli/job.h"
 #include "cli/raw.h"
+#include "cli/record-ask.h"
+#include "cli/record-marks.h"
+#include "cli/snapshot-file.h"
 #include "cli/spawn.h"
+#include "cli/stat-targets.h"
+#include "cli/symbolize-later.h"
+#include "cli/top.h"
+#include "cli/trace-name.h"
 #include "cli/trigger-socket.h"
-#include "daemon/control/control-protocol.h"
+#include "tests/unit/cli/daemon-fixture.h"
 
 static struct loop loop;
+
+/* What @make logs goes into a file; where it fails there is a line. */
+static int with_line(int (*make)(void *made), void *made)
+{
+	static int fd = -1;
+	int saved = fcntl(STDERR_FILENO, F_DUPFD, 10), r;
+
+	if (fd < 0)
+		fd = (int)syscall(SYS_memfd_create, "lines", (unsigned)MFD_CLOEXEC);
+	assert_true(fd >= 0 && saved >= 0 && REAL(ftruncate)(fd, 0) == 0);
+	(void)fflush(stderr);
+	(void)dup2(fd, STDERR_FILENO);
+	r = make(made);
+	(void)dup2(saved, STDERR_FILENO);
+	(void)close(saved);
+	if (r < 0 && lseek(fd, 0, SEEK_END) == 0)
+		fail_msg("call %lu: %d without a line", calls_fail_at, r);
+	return r;
+}
 
 static int no_trigger(void *arg, const char *name, uint32_t uid)
 {
@@ -129,6 +159,252 @@ static void end_raw(void *arg)
 	raw_discard(made->path, made->replaced);
 }
 
+/* ---- what is counted and recorded ---- */
+
+struct scopes {
+	struct stat_scope scope;
+	struct stat_targets targets;
+	size_t n; /* 0: not known yet */
+};
+static int open_targets(void *arg)
+{
+	struct scopes *made = arg;
+
+	return stat_targets_init(&made->targets, &made->scope);
+}
+static void end_targets(void *arg)
+{
+	stat_targets_deinit(&((struct scopes *)arg)->targets);
+}
+static int make_targets(void *arg)
+{
+	struct scopes *made = arg;
+	int r = with_line(open_targets, made);
+
+	if (r >= 0 && made->n && made->targets.n != made->n)
+		fail_msg("call %lu: %zu targets of %zu", calls_fail_at, made->targets.n, made->n);
+	if (r < 0)
+		end_targets(made);
+	else
+		made->n = made->targets.n;
+	if (r == -ESRCH || r == -EINVAL)
+		fail_msg("call %lu: what exists is not there: %d", calls_fail_at, r);
+	return r;
+}
+
+static int make_events(void *arg)
+{
+	char error[512] = "";
+	struct event_list *list = arg;
+	int r;
+
+	*list = (struct event_list){.n = 0};
+	r = event_list_add(list, "{page-faults,uprobe:/proc/self/exe:main},cpu-clock", error,
+			   sizeof(error));
+	if (r < 0 && !error[0])
+		fail_msg("call %lu: %d without a line", calls_fail_at, r);
+	if (r < 0)
+		event_list_deinit(list);
+	return r;
+}
+static void end_events(void *arg)
+{
+	event_list_deinit(arg);
+}
+
+struct marks {
+	struct record_args args;
+	struct record_marks marks;
+};
+static int open_marks(void *arg)
+{
+	struct marks *made = arg;
+
+	return record_marks_open(&made->args, false, true, &made->marks);
+}
+static int make_marks(void *arg)
+{
+	struct marks *made = arg;
+	int r;
+
+	made->marks = (struct record_marks){.rings = NULL};
+	r = with_line(open_marks, made);
+	if (r < 0)
+		record_marks_close(&made->marks);
+	return r;
+}
+static void end_marks(void *arg)
+{
+	record_marks_close(&((struct marks *)arg)->marks);
+}
+
+/* ---- names and files ---- */
+
+static int make_name(void *arg)
+{
+	return trace_name_take("calls", arg);
+}
+static void end_fd(void *arg)
+{
+	(void)close(*(int *)arg);
+}
+
+struct snapshots {
+	char trace[64], name[80];
+	int fd;
+};
+static int make_snapshot(void *arg)
+{
+	struct snapshots *made = arg;
+
+	made->fd = snapshot_file_open(made->trace, made->name, sizeof(made->name));
+	return made->fd;
+}
+static void end_snapshot(void *arg)
+{
+	const struct snapshots *made = arg;
+
+	(void)close(made->fd);
+	assert_int_equal(unlink(made->name), 0);
+}
+
+static int open_later(void *arg)
+{
+	return symbolize_later_start(arg, true, "x");
+}
+static int make_later(void *arg)
+{
+	return with_line(open_later, arg);
+}
+static void end_later(void *arg)
+{
+	symbolize_later_end(arg, NULL);
+}
+
+static int make_view(void *arg)
+{
+	static const struct top_args args = {.limit = 10};
+
+	return top_view_init(arg, &args);
+}
+static void end_view(void *arg)
+{
+	top_view_deinit(arg);
+}
+
+/* ---- a recording by the daemon, from the request to the answer ---- */
+
+static void play(struct control_stream *s)
+{
+	fake_send(s, CONTROL_ACCEPTED, "cpu-clock");
+	(void)fake_hear(s);
+}
+struct asked {
+	struct fake_daemon fake;
+	struct job job;
+	struct record_args args;
+	struct record_ask ask;
+};
+static void end_asked(void *arg)
+{
+	struct asked *made = arg;
+
+	record_ask_deinit(&made->ask);
+	job_deinit(&made->job);
+	fake_daemon_end(&made->fake);
+	(void)unlink(made->args.output);
+}
+/* The daemon's own calls do not fail. */
+static int make_asked(void *arg)
+{
+	static char name[] = "true", *argv[] = {name, NULL};
+	struct asked *made = arg;
+	unsigned long n = calls_fail_at;
+	int r;
+
+	calls_fail(0);
+	fake_daemon_start(&made->fake, play);
+	calls_fail(n);
+	made->args.socket = made->fake.path;
+	job_init(&made->job, argv);
+	r = record_ask_open(&made->ask, &made->args, &made->job, "", false);
+	if (r > 0 || (r < 0 && !made->ask.run.why[0]))
+		fail_msg("call %lu: %d without a line", n, r);
+	if (r < 0) {
+		unsigned long calls = calls_made;
+
+		calls_fail(0);
+		end_asked(made);
+		calls_made = calls;
+	}
+	return r;
+}
+
+static void sweep_all(const struct calls_made *all, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		calls_sweep(&all[i]);
+}
+
+static void test_scopes(void **state)
+{
+	const uint32_t self = (uint32_t)getpid();
+	struct scopes threads = {.scope = {.by = STAT_THREAD,
+					   .pids = &self,
+					   .n_pids = 1,
+					   .tids = &self,
+					   .n_tids = 1,
+					   .cpus = "0-3"}};
+	struct scopes cpus = {.scope = {.by = STAT_CPU, .all = true}};
+	struct scopes cgroups = {.scope = {.cgroups = "/"}};
+	static struct event_list events;
+	static struct marks marks = {.args = {.marks = true, .mark_categories = 1}};
+	struct top_view view;
+	const struct calls_made all[] = {
+		{"threads", make_targets, end_targets, &threads},
+		{"CPUs", make_targets, end_targets, &cpus},
+		{"events", make_events, end_events, &events},
+		{"top", make_view, end_view, &view},
+	};
+
+	(void)state;
+	sweep_all(all, ARRAY_SIZE(all));
+	if (access("/sys/fs/cgroup/cgroup.procs", F_OK) == 0)
+		calls_sweep(&(struct calls_made){"cgroups", make_targets, end_targets, &cgroups});
+	marks.args.pids[0] = self;
+	marks.args.n_pids = 1;
+	calls_of_children = true;
+	calls_sweep(&(struct calls_made){"marks", make_marks, end_marks, &marks});
+	calls_of_children = false;
+	no_child_is_left();
+}
+
+static void test_names(void **state)
+{
+	char folder[] = "/tmp/perfwind-calls.XXXXXX";
+	static struct asked asked = {.args = {.frequency = 999, .plain = true}};
+	static struct symbolize_later later;
+	struct snapshots snapshots;
+	char output[64];
+	int fd;
+	const struct calls_made all[] = {
+		{"name", make_name, end_fd, &fd},
+		{"snapshot", make_snapshot, end_snapshot, &snapshots},
+		{"later", make_later, end_later, &later},
+		{"recording", make_asked, end_asked, &asked},
+	};
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	(void)snprintf(snapshots.trace, sizeof(snapshots.trace), "%s/t.pftrace", folder);
+	(void)snprintf(output, sizeof(output), "%s/o.pftrace", folder);
+	asked.args.output = output;
+	assert_int_equal(setenv("DEBUGINFOD_URLS", "http://127.0.0.1:9", 1), 0);
+	sweep_all(all, ARRAY_SIZE(all));
+	no_child_is_left();
+	assert_int_equal(rmdir(folder), 0);
+}
+
 static void test_all(void **state)
 {
 	char folder[] = "/tmp/perfwind-calls.XXXXXX";
@@ -170,7 +446,9 @@ static void test_all(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_all)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_all),
+					   cmocka_unit_test(test_scopes),
+					   cmocka_unit_test(test_names)};
 
 	assert_int_equal(loop_init(&loop), 0);
 	return cmocka_run_group_tests_name("cli-calls", tests, NULL, NULL);

@@ -219,6 +219,8 @@ static int make_archive(void *arg)
 	struct archives *made = arg;
 	int r = with_line("archive", unpack, made);
 
+	if (r == -EINVAL)
+		fail_msg("call %lu: the tarball is taken for another file", calls_fail_at);
 	if (r < 0 && (made->archive.folder[0] || made->archive.keeper > 0))
 		fail_msg("call %lu: %d and a folder", calls_fail_at, r);
 	if (r >= 0 && !calls_fail_at &&
