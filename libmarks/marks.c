@@ -625,11 +625,12 @@ __attribute__((constructor)) static void marks_begin(void)
 		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (failed(r))
 		return;
-	if (sys3(SYS_madvise, r, sizeof(*fresh), MADV_WIPEONFORK) < 0)
-		return; /* before 4.14 */
-	head = new_ring(NULL);
-	if (!head)
+	/* Before 4.14 the kernel does not wipe it. */
+	head = sys3(SYS_madvise, r, sizeof(*fresh), MADV_WIPEONFORK) < 0 ? NULL : new_ring(NULL);
+	if (!head) {
+		(void)sys2(SYS_munmap, r, sizeof(*fresh));
 		return;
+	}
 	fresh = (struct fresh *)r;
 	atomic_store(&fresh->pid, (int)head->pid);
 	marks_head = head;

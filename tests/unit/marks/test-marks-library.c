@@ -1,5 +1,6 @@
 /* test-marks-library.c - the library inside a target, with system calls that are watched: a child of fork() takes a ring of its
- * own, a ring goes to no stranger. */
+ * own, a ring goes to no stranger, and each system call fails once. */
+#include <stdio.h>
 #include <sys/wait.h>
 
 #include "libmarks/marks.c"
@@ -14,6 +15,7 @@ static struct {
 	int device_of;	       /* a descriptor with another st_dev; -1: none */
 	int closed;	       /* the last descriptor that was closed */
 	int sent;	       /* messages */
+	int made, fail_at;     /* system calls; the one that fails with -ENOMEM, 0: none */
 } watch = {.peer = (uid_t)-1, .device_of = -1, .probe = {-1, -1}};
 
 static bool is_readable(const void *at)
@@ -23,11 +25,22 @@ static bool is_readable(const void *at)
 	return write(watch.probe[1], at, 1) == 1 && read(watch.probe[0], &byte, 1) == 1;
 }
 
+static bool can_fail(long n)
+{
+	return n != SYS_close && n != SYS_munmap && n != SYS_getpid && n != SYS_gettid &&
+	       n != SYS_geteuid;
+}
+
 long hook_syscall(long n, long a, long b, long c, long d, long e, long f)
 {
-	long r = syscall(n, a, b, c, d, e, f);
+	int was = errno;
+	long r;
 
+	if (watch.fail_at && can_fail(n) && ++watch.made == watch.fail_at)
+		return -ENOMEM;
+	r = syscall(n, a, b, c, d, e, f);
 	r = r == -1 ? -errno : r;
+	errno = was;
 	if (n == SYS_getsockopt && c == SO_PEERCRED && watch.peer != (uid_t)-1)
 		((struct ucred *)d)->uid = watch.peer;
 	if (n == SYS_fstat && a == watch.device_of)
@@ -286,12 +299,92 @@ static void child_of_a_handler(void **state)
 	(void)close(listener);
 }
 
+static size_t lines_of(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	size_t n = 0;
+	int c;
+
+	while (file && (c = fgetc(file)) != EOF)
+		n += c == '\n';
+	if (file)
+		(void)fclose(file);
+	return n;
+}
+
+static int open_descriptors(void)
+{
+	int n = 0;
+
+	for (int fd = 0; fd < 2048; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* A process that loads the library, and writes a mark, where the @n-th call fails: without a ring nothing is kept.  Exits with 0, 1
+ * (there are fewer calls), or the line of what is wrong. */
+static void load_once(int n)
+{
+	int before = open_descriptors(), listener;
+	size_t mappings;
+
+	fresh = NULL;
+	marks_head = &nothing;
+	ring_fd = -1;
+	own.slot = NULL;
+	(void)lines_of("/proc/self/maps"); /* the heap has grown */
+	mappings = lines_of("/proc/self/maps");
+	watch.made = 0;
+	watch.fail_at = n;
+	errno = 77;
+	marks_begin();
+	OR_EXIT(errno == 77);
+	OR_EXIT(open_descriptors() == before + (fresh != NULL));
+	OR_EXIT((fresh != NULL) == (marks_head != &nothing));
+	OR_EXIT(fresh || lines_of("/proc/self/maps") == mappings);
+	if (fresh) {
+		listener = new_listener();
+		invite();
+		errno = 77;
+		mark();
+		OR_EXIT(errno == 77);
+		OR_EXIT(!own.slot || received(listener, NULL) == 1);
+		(void)close(listener);
+		OR_EXIT(open_descriptors() == before + 1);
+	}
+	_exit(watch.made < n);
+}
+
+static void each_call(void **state)
+{
+	int status, n = 0;
+
+	(void)state;
+	do {
+		pid_t pid = fork();
+
+		n++;
+		if (!pid)
+			load_once(n);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		if (!WIFEXITED(status) || WEXITSTATUS(status) > 1)
+			fail_msg("call %d: line %d, signal %d", n, WEXITSTATUS(status),
+				 WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+	} while (!status && n < 200);
+	print_message("library: %d calls\n", n - 1);
+	assert_true(n > 10 && n < 200);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(only_the_user_and_root), cmocka_unit_test(full_backlog),
-		cmocka_unit_test(another_device),	  cmocka_unit_test(child),
-		cmocka_unit_test(child_of_a_handler),	  cmocka_unit_test(hello),
+		cmocka_unit_test(only_the_user_and_root),
+		cmocka_unit_test(full_backlog),
+		cmocka_unit_test(another_device),
+		cmocka_unit_test(child),
+		cmocka_unit_test(child_of_a_handler),
+		cmocka_unit_test(hello),
+		cmocka_unit_test(each_call),
 	};
 
 	if (pipe2(watch.probe, O_CLOEXEC) < 0 || !fresh)
