@@ -27,15 +27,21 @@ struct places {
 	char by_id[128], by_link[BY_LINK][PATH_MAX];
 };
 
-/* O_NONBLOCK: a FIFO in the place of a file must not stop us. */
+/* O_NONBLOCK: a FIFO in the place of a file must not stop us.  -ENOMEM: out of memory or descriptors, so that the file may be there
+ * nevertheless. */
 static int open_one(struct uw_source *source, const char *path)
 {
+	int fd;
+
 	if (source->open)
 		return source->open(source, path);
-	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+		return fail(-ENOMEM);
+	return fd;
 }
 
-/* The first from *@at on that is there: *@at is its number; -1: none. */
+/* The first from *@at on that is there: *@at is its number; -1: none; -ENOMEM. */
 static int open_next(const struct places *places, size_t *at, struct uw_source *source)
 {
 	for (; *at < places->n; (*at)++) {
@@ -45,6 +51,8 @@ static int open_next(const struct places *places, size_t *at, struct uw_source *
 								 places->n - *at, &index)
 					    : open_one(source, places->paths[*at]);
 
+		if (fd == -ENOMEM)
+			return trace(fd);
 		if (fd < 0 && source->open_first)
 			break;
 		*at += index;
@@ -146,6 +154,8 @@ static int open_right(struct places *places, const struct uw_build_id *id, bool 
 	for (size_t at = 0; at < places->n; at++) {
 		int fd = open_next(places, &at, source), r;
 
+		if (fd == -ENOMEM)
+			return trace(fd);
 		if (fd < 0)
 			break;
 		r = at < places->n_by_id ? same_build_id(fd, id)
@@ -199,7 +209,7 @@ bool uw_debugfile_may_exist(const struct uw_elf *elf, const char *path, struct u
 	int fd = open_of(elf, path, source, true);
 
 	if (fd < 0)
-		return false;
+		return fd == -ENOMEM;
 	fd_close(fd);
 	return true;
 }

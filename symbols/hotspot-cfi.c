@@ -214,8 +214,10 @@ static bool begin_fde(struct vm_cfi *cfi, const struct vm_code *code, bool inter
 	size_t at = cfi->frames.len;
 	int64_t begin = (int64_t)(code->start - (cfi->base + at + 8));
 
-	if (cfi->n_fdes == cfi->room)
-		cfi->bad |= !array_grow(cfi->fdes, cfi->room, 1024) || cfi->room > FDES_MAX;
+	if (cfi->n_fdes == cfi->room) {
+		cfi->frames.bad |= !array_grow(cfi->fdes, cfi->room, 1024);
+		cfi->bad |= cfi->frames.bad || cfi->room > FDES_MAX;
+	}
 	if (cfi->bad || code->end <= code->start || code->end - code->start > INT32_MAX ||
 	    begin > INT32_MAX || begin < INT32_MIN)
 		return false;

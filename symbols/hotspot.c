@@ -681,7 +681,7 @@ static size_t vm_inlined(struct hotspot *vm, const struct vm_blob *b, uint64_t a
 
 /* ---- code ---- */
 
-/* The bytes of a piece of code, until the next call; NULL: not readable, or enough was read. */
+/* The bytes of a piece of code, until the next call; NULL: not readable, enough was read, or no memory (an error). */
 static const uint8_t *bytes_of(struct reading *rd, uint64_t start, uint64_t end)
 {
 	size_t len = end - start;
@@ -693,6 +693,8 @@ static const uint8_t *bytes_of(struct reading *rd, uint64_t start, uint64_t end)
 		free(take(rd->bytes));
 		rd->bytes = malloc(len);
 		rd->room = rd->bytes ? len : 0;
+		if (!rd->bytes)
+			rd->error = fail(-ENOMEM);
 	}
 	return rd->bytes && vm_memory_read_once(&rd->vm->memory, start, rd->bytes, len) ? rd->bytes
 											: NULL;

@@ -163,22 +163,29 @@ static bool read_record(struct window *w, uint64_t at, struct record *record)
 	return true;
 }
 
-/* The whole body, at most BODY_MAX bytes, and a NUL behind.  NULL: too long, or it cannot be read. */
-static uint8_t *body_of(int fd, const struct record *record, size_t *ret_len)
+/* The whole body, at most BODY_MAX bytes, and a NUL behind.  *ret_body NULL: too long, or it cannot be read. */
+static int body_of(int fd, const struct record *record, uint8_t **ret_body, size_t *ret_len)
 {
 	size_t len = record->size - PREFIX;
-	uint8_t *body = len <= BODY_MAX ? malloc(len + 1) : NULL;
 	bool is_read = cursor_left(&record->body) == len;
+	uint8_t *body;
 
-	if (!body || (!is_read && read_at(fd, record->at + PREFIX, body, len) != len)) {
+	*ret_body = NULL;
+	*ret_len = len;
+	if (len > BODY_MAX)
+		return 0;
+	body = malloc(len + 1);
+	if (!body)
+		return fail(-ENOMEM);
+	if (!is_read && read_at(fd, record->at + PREFIX, body, len) != len) {
 		free(body);
-		return NULL;
+		return 0;
 	}
 	if (is_read)
 		memcpy(body, record->body.p, len);
 	body[len] = 0;
-	*ret_len = len;
-	return body;
+	*ret_body = body;
+	return 0;
 }
 
 /* The place of a text in the pool; 0: there is no room. */
@@ -330,6 +337,7 @@ static int take_record(struct jitdump *d, int fd, const struct record *record)
 {
 	_cleanup_(freep) uint8_t *body = NULL;
 	size_t len = 0;
+	int r = 0;
 
 	switch (record->id) {
 	case LOAD:
@@ -337,19 +345,21 @@ static int take_record(struct jitdump *d, int fd, const struct record *record)
 	case MOVE:
 		return trace(take_move(d, record));
 	case DEBUG:
-		body = body_of(fd, record, &len);
+		r = body_of(fd, record, &body, &len);
 		if (body)
 			take_debug(d, body, len);
 		break;
 	case UNWINDING:
-		body = body_of(fd, record, &len);
+		r = body_of(fd, record, &body, &len);
 		if (body)
 			take_unwinding(d, body, len);
 		break;
 	default: /* close, and what later versions have */
 		break;
 	}
-	return d->lines.bad || d->pool.bad || d->cfi.bad ? fail(-ENOMEM) : 0;
+	if (r >= 0 && (d->lines.bad || d->pool.bad || d->cfi.bad))
+		r = fail(-ENOMEM);
+	return trace(r);
 }
 
 /* ---- the file ---- */
@@ -692,7 +702,7 @@ static int eh_frame_of(const struct jitdump *dump, struct uw_section *ret_sectio
 
 		put_source(&o, &s);
 	}
-	if (!o.b.len) {
+	if (!o.b.len && !o.b.bad) {
 		buffer_deinit(&o.b);
 		return 0;
 	}

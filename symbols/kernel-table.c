@@ -40,6 +40,7 @@ struct uw_kernel_table {
 	size_t len;
 	uint64_t first;		    /* address of the first symbol */
 	size_t n, names, names_len; /* symbols; where their names begin */
+	bool failed; /* a block could not be read: where the search ended is not the place */
 };
 
 /* ---- writing ---- */
@@ -127,8 +128,10 @@ static const void *bytes_at(struct uw_kernel_table *t, size_t at, size_t len)
 		size_t begin = block * BLOCK, room = min_u64(BLOCK, t->len - begin);
 
 		if (!t->read[block] &&
-		    read_fd_at(t->fd, t->bytes + begin, room, begin) != (ssize_t)room)
+		    read_fd_at(t->fd, t->bytes + begin, room, begin) != (ssize_t)room) {
+			t->failed = true;
 			return NULL;
+		}
 		t->read[block] = 1;
 	}
 	return t->bytes + at;
@@ -207,10 +210,14 @@ const char *uw_kernel_table_name(struct uw_kernel_table *t, uint64_t address, ui
 				 bool *ret_core)
 {
 	uint64_t distance = address - t->first;
-	size_t low = bisect(i, t->n, symbol_at(t, i).distance <= distance);
-	struct packed_symbol s = low ? symbol_at(t, low - 1) : (struct packed_symbol){0, 0};
+	struct packed_symbol s = {0, 0};
+	size_t low;
 
-	if (!low || distance - s.distance > DISTANCE_MAX ||
+	t->failed = false;
+	low = bisect(i, t->n, symbol_at(t, i).distance <= distance);
+	if (low)
+		s = symbol_at(t, low - 1);
+	if (!low || t->failed || distance - s.distance > DISTANCE_MAX ||
 	    ((s.name & LAST_OF_OWNER) && (t->first + s.distance) / PAGE != address / PAGE))
 		return NULL;
 	*ret_core = !(s.name & OF_MODULE);

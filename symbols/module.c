@@ -601,6 +601,10 @@ int uw_module_load_unwind(struct uw_module *module, struct uw_source *source)
 		r = uw_module_load_symbols(module, source); /* the other half comes with them */
 		if (r == -EALREADY || uw_module_unwind_state(module) == UW_MODULE_READY)
 			return r == -EALREADY ? trace(r) : 0;
+		if (r == -ENOMEM) { /* the dump may have some */
+			publish_image(module, NULL, r);
+			return trace(r);
+		}
 	}
 	r = load_image(module, source, &image);
 	publish_image(module, take(image), r);
@@ -622,6 +626,8 @@ static int load_jitdump(struct uw_module *module, struct uw_source *source,
 		note_jit_cfi(module);
 	}
 	uw_section_deinit(&code.sections[1]);
+	if (r < 0)
+		*ret_symbols = uw_symbols_free(*ret_symbols);
 	return trace(r);
 }
 

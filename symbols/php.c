@@ -86,14 +86,16 @@ static uint32_t api_in(const char *data, size_t len)
 	return 0;
 }
 
-/* Pieces that overlap, of the segments of read-only data. */
-static uint32_t read_api(struct vm_memory *m, const struct vm_exports *x)
+/* Pieces that overlap, of the segments of read-only data.  *ret_api 0: none is there. */
+static int read_api(struct vm_memory *m, const struct vm_exports *x, uint32_t *ret_api)
 {
 	static const size_t piece = 64 << 10;
 	_cleanup_(freep) char *data = malloc(piece);
 	uint32_t api = 0;
 
-	for (size_t k = 0; data && k < x->n_constants && !api; k++)
+	if (!data)
+		return fail(-ENOMEM);
+	for (size_t k = 0; k < x->n_constants && !api; k++)
 		for (uint64_t at = x->constants[k].start; at < x->constants[k].end && !api;
 		     at += piece - API_BYTES) {
 			size_t len = min_u64(piece, x->constants[k].end - at);
@@ -102,7 +104,8 @@ static uint32_t read_api(struct vm_memory *m, const struct vm_exports *x)
 				break;
 			api = api_in(data, len);
 		}
-	return api;
+	*ret_api = api;
+	return 0;
 }
 
 /* ---- the exports ---- */
@@ -165,6 +168,8 @@ int php_new(struct vm_memory *m, uint64_t image, struct uw_script *ret_script)
 	const struct version *version;
 	uint64_t size = 0, globals;
 	struct vm_exports x;
+	uint32_t api = 0;
+	int r;
 
 	if (!vm_exports_of(m, image, &x))
 		return fail(-ENOEXEC);
@@ -172,7 +177,10 @@ int php_new(struct vm_memory *m, uint64_t image, struct uw_script *ret_script)
 	if (!script.eval_start)
 		return fail(-ENOEXEC);
 	globals = vm_exports_find(m, &x, "executor_globals", NULL); /* ZTS has none */
-	version = version_of(0, read_api(m, &x));
+	r = read_api(m, &x, &api);
+	if (r < 0)
+		return trace(r);
+	version = version_of(0, api);
 	if (UW_ARCH_HOST != UW_ARCH_X86_64 || !version || !globals || size < LOOP_MIN ||
 	    size > LOOP_MAX || !find_saved(m, &script))
 		return fail(-ENOTSUP);
