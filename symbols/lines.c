@@ -344,40 +344,46 @@ static int file_open(struct dwarf_file *file, int fd)
 	return 0;
 }
 
-/* The file with the DWARF of an image: itself, or a separate one. */
+/* The file with the DWARF of an image: itself, or a separate one.  -1: there is none; -ENOMEM: also out of descriptors. */
 static int find_file(const struct uw_elf *elf, const char *path, struct uw_source *source,
 		     uint64_t *ret_bytes)
 {
 	_cleanup_(uw_elf_close) struct uw_elf debug = {.fd = -1};
 	_cleanup_(fd_closep) int fd = -1;
+	int r;
 
 	*ret_bytes = debug_bytes(elf);
-	if (*ret_bytes)
-		return fcntl(elf->fd, F_DUPFD_CLOEXEC, 3);
-	if (uw_debugfile_open(elf, path, source, &fd) != 0 || uw_elf_open_fd(&debug, fd) < 0)
-		return -1;
+	if (*ret_bytes) {
+		fd = fcntl(elf->fd, F_DUPFD_CLOEXEC, 3);
+		return fd < 0 ? fail(-ENOMEM) : take_fd(fd);
+	}
+	r = uw_debugfile_open(elf, path, source, &fd);
+	if (r == 0)
+		r = uw_elf_open_fd(&debug, fd);
+	if (r != 0)
+		return r == -ENOMEM ? trace(r) : -1;
 	*ret_bytes = debug_bytes(&debug);
 	return *ret_bytes ? take_fd(fd) : -1;
 }
 
-static void open_alt(struct uw_lines *lines, struct uw_source *source)
+static int open_alt(struct uw_lines *lines, struct uw_source *source)
 {
 	const char *path;
 	struct uw_build_id id = {0};
 	const void *bytes;
 	ssize_t len = dwelf_dwarf_gnu_debugaltlink(lines->main.dwarf, &path, &bytes);
 	_cleanup_(uw_elf_close) struct uw_elf elf = {.fd = -1};
-	int fd = -1;
+	int fd = -1, r;
 
 	if (len <= 0)
-		return;
+		return 0;
 	if (len <= UW_BUILD_ID_MAX) {
 		id.len = (uint8_t)len;
 		memcpy(id.bytes, bytes, id.len);
 		fd = uw_debugfile_open_id(&id, path, source);
 	}
-	if (fd >= 0 && uw_elf_open_fd(&elf, fd) >= 0 && debug_bytes(&elf) &&
-	    debug_bytes(&elf) <= DEBUG_BYTES_MAX - lines->bytes) {
+	r = fd >= 0 ? uw_elf_open_fd(&elf, fd) : fd;
+	if (r >= 0 && debug_bytes(&elf) && debug_bytes(&elf) <= DEBUG_BYTES_MAX - lines->bytes) {
 		lines->bytes += debug_bytes(&elf);
 		(void)file_open(&lines->alt, fd);
 	} else {
@@ -385,6 +391,7 @@ static void open_alt(struct uw_lines *lines, struct uw_source *source)
 	}
 	/* libdw's own mark for "looked for and not found" */
 	dwarf_setalt(lines->main.dwarf, lines->alt.dwarf ? lines->alt.dwarf : (Dwarf *)-1);
+	return r == -ENOMEM ? trace(r) : 0;
 }
 
 int uw_lines_new(const struct uw_elf *elf, const char *path, struct uw_source *source,
@@ -392,19 +399,23 @@ int uw_lines_new(const struct uw_elf *elf, const char *path, struct uw_source *s
 {
 	_cleanup_(lines_freep) struct uw_lines *lines = calloc(1, sizeof(*lines));
 	uint64_t bytes = 0;
-	int fd;
+	int fd, r = 0;
 
 	if (!lines)
 		return fail(-ENOMEM);
 	lines->main.fd = lines->alt.fd = -1;
 	fd = find_file(elf, path, source, &bytes);
+	if (fd == -ENOMEM)
+		return trace(fd);
 	if (fd >= 0 && bytes <= DEBUG_BYTES_MAX) {
 		lines->bytes = bytes;
 		if (file_open(&lines->main, fd) >= 0)
-			open_alt(lines, source);
+			r = open_alt(lines, source);
 	} else {
 		fd_close(fd);
 	}
+	if (r < 0)
+		return trace(r);
 	if (!lines->main.dwarf && uw_golines_new(elf, &lines->go) == -ENOMEM)
 		return fail(-ENOMEM);
 	lines->bytes += lines->go ? uw_golines_bytes(lines->go) : 0;

@@ -3,8 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/unit/fail-calls.h"
+
 #include "symbols/gopclntab.h"
-#include "tests/unit/cmocka.h"
 
 enum {
 	TEXT = 0x401000,
@@ -237,13 +238,43 @@ static void test_damage(void **state)
 	}
 }
 
+static int make_lines(void *arg)
+{
+	struct uw_elf elf = {.fd = -1};
+	struct uw_golines *lines;
+	int r = uw_elf_open_bytes(&elf, image, sizeof(image));
+
+	(void)arg;
+	if (r >= 0)
+		r = uw_golines_new(&elf, &lines);
+	uw_elf_close(&elf);
+	assert_true(r == 0 || r == -ENOMEM);
+	if (r < 0)
+		return r;
+	assert_string_equal(lines_at(lines, TEXT + 0x1f),
+			    "main.h /b.go:20;main.g /b.go:21;main.f /a.go:31;");
+	(void)uw_golines_free(lines);
+	return 0;
+}
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+static void test_calls(void **state)
+{
+	(void)state;
+	put_go(false);
+	calls_sweep(&(struct calls_made){"lines", make_lines, nothing, NULL});
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_1_18),
-		cmocka_unit_test(test_1_20),
-		cmocka_unit_test(test_others),
-		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_1_18),   cmocka_unit_test(test_1_20),
+		cmocka_unit_test(test_others), cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_calls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

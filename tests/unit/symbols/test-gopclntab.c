@@ -1,5 +1,7 @@
 /* test-gopclntab.c - the tables of four versions of Go, laid out by hand: whole, cut off at each byte,
  * and with each byte changed. */
+#include "tests/unit/fail-calls.h"
+
 #include "tests/unit/unwinder/unwinder-fixture.h"
 
 #include <elf.h>
@@ -528,6 +530,77 @@ static void test_damage(void **state)
 	}
 }
 
+/* ---- calls that fail ---- */
+
+struct job {
+	uint8_t image[IMAGE_MAX], frames[1024];
+	size_t size, n_frames; /* n_frames 0: not known yet */
+};
+
+static int make_names(void *arg)
+{
+	_cleanup_(uw_elf_close) struct uw_elf elf = {.fd = -1};
+	struct uw_symbols_builder b = {.layout = NULL};
+	const struct job *job = arg;
+	struct uw_symbols *symbols;
+	int r = uw_elf_open_bytes(&elf, job->image, job->size);
+
+	if (r >= 0)
+		r = uw_gopclntab_add(&b, &elf);
+	if (r >= 0)
+		r = uw_symbols_build(&b, &symbols);
+	uw_symbols_builder_deinit(&b);
+	assert_true(r == 0 || r == -ENOMEM);
+	if (r < 0)
+		return r;
+	expect(symbols, TEXT);
+	uw_symbols_free(symbols);
+	return 0;
+}
+
+static int make_frame(void *arg)
+{
+	_cleanup_(uw_section_deinit) struct uw_section frame = {.size = 0};
+	_cleanup_(uw_elf_close) struct uw_elf elf = {.fd = -1};
+	struct job *job = arg;
+	int r = uw_elf_open_bytes(&elf, job->image, job->size);
+
+	if (r >= 0)
+		r = uw_gopclntab_frames(&elf, &frame);
+	assert_true(r == 1 || (r == -ENOMEM && !frame.data));
+	if (r < 0)
+		return r;
+	if (!job->n_frames)
+		memcpy(job->frames, frame.data, frame.size);
+	job->n_frames = job->n_frames ? job->n_frames : frame.size;
+	assert_int_equal(frame.size, job->n_frames);
+	assert_memory_equal(job->frames, frame.data, frame.size);
+	return r;
+}
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+static void test_calls(void **state)
+{
+	uint8_t data[2048] = {0};
+	static struct job job;
+	struct table t;
+
+	(void)state;
+	make_1_20(&t);
+	memcpy(data + 320, t.bytes, t.len);
+	job.size = make_image(job.image, data, 320 + t.len, NAME_DATA, 0);
+	calls_sweep(&(struct calls_made){"names in data", make_names, nothing, &job});
+	job.size = make_image(job.image, t.bytes, t.len, NAME_TABLE, 0);
+	calls_sweep(&(struct calls_made){"names", make_names, nothing, &job});
+	put_frames(&t);
+	job.size = make_image(job.image, t.bytes, t.len, NAME_TABLE, 0);
+	calls_sweep(&(struct calls_made){"frames", make_frame, nothing, &job});
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -535,6 +608,7 @@ int main(void)
 		cmocka_unit_test(test_in_data),		cmocka_unit_test(test_damage),
 		cmocka_unit_test(test_frames),		cmocka_unit_test(test_switches),
 		cmocka_unit_test(test_switches_behind), cmocka_unit_test(test_hostile_frames),
+		cmocka_unit_test(test_calls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

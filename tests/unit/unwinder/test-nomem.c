@@ -155,6 +155,63 @@ static void test_module(void **state)
 	close(l.source.fd);
 }
 
+/* ---- lines ---- */
+
+static void count_line(void *arg, const struct uw_line *line)
+{
+	(void)line;
+	(*(int *)arg)++;
+}
+
+static int lines_scenario(void *arg)
+{
+	struct loaded *l = arg;
+	int found = 0, r = uw_module_new(UW_MODULE_FILE, l->path, NULL, &l->module);
+
+	if (r < 0)
+		return r;
+	r = uw_module_lines(l->module, &l->source, l->vaddr, count_line, &found);
+	if (r > 0)
+		assert_int_equal(r, found);
+	uw_module_unref(l->module);
+	assert_int_not_equal(r, 0);
+	return r > 0 ? 0 : r;
+}
+
+static void sweep_lines(struct loaded *l)
+{
+	/* libdw asserts that its table of abbreviations gets memory (0.188) */
+	malloc_fail_own = true;
+	assert_true(sweep(lines_scenario, l) > 3);
+	malloc_fail_own = false;
+}
+
+/* The first address of the function @name of a small file. */
+static uint64_t address_of(struct loaded *l, const char *name)
+{
+	struct uw_symbol s = {.name = ""};
+	uint64_t at = 0;
+
+	assert_int_equal(uw_module_new(UW_MODULE_FILE, l->path, NULL, &l->module), 0);
+	assert_int_equal(uw_module_load_symbols(l->module, &l->source), 0);
+	while (!uw_module_symbol(l->module, at, &s) || strcmp(s.name, name) != 0)
+		assert_true(++at < 1 << 20);
+	l->module = uw_module_unref(l->module);
+	return at;
+}
+
+static void sweep_file_lines(const char *dir, const char *name)
+{
+	char path[128];
+	struct loaded l = {.path = path};
+
+	(void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+	l.source.fd = open_or_die(path);
+	l.vaddr = address_of(&l, "other");
+	sweep_lines(&l);
+	close(l.source.fd);
+}
+
 static void sweep_file(const char *dir, const char *name, unsigned long least)
 {
 	char path[128];
@@ -191,29 +248,10 @@ static void test_separate(void **state)
 	sweep_file(dir, "linked", 15);
 	sweep_file(dir, "packed", 15);
 	sweep_file(dir, "mini", 15);
+	sweep_file_lines(dir, "full");
+	sweep_file_lines(dir, "linked");
+	sweep_file_lines(dir, "packed");
 	dir_remove(dir);
-}
-
-/* ---- lines ---- */
-
-static void count_line(void *arg, const struct uw_line *line)
-{
-	(void)line;
-	(*(int *)arg)++;
-}
-
-static int lines_scenario(void *arg)
-{
-	struct loaded *l = arg;
-	int found = 0, r = uw_module_new(UW_MODULE_FILE, l->path, NULL, &l->module);
-
-	if (r < 0)
-		return r;
-	r = uw_module_lines(l->module, &l->source, l->vaddr, count_line, &found);
-	if (r > 0)
-		assert_int_equal(r, found);
-	uw_module_unref(l->module);
-	return r > 0 ? 0 : r == 0 || r == -ENODATA ? -ENOMEM : r;
 }
 
 static void test_lines(void **state)
@@ -223,10 +261,7 @@ static void test_lines(void **state)
 	(void)state;
 	l.source.fd = open_or_die(l.path);
 	l.vaddr = uw_map_vaddr(&fix.maps[fix.program], (uint64_t)(uintptr_t)fixture_outer);
-	/* libdw asserts that its table of abbreviations gets memory (0.188) */
-	malloc_fail_own = true;
-	assert_true(sweep(lines_scenario, &l) > 3);
-	malloc_fail_own = false;
+	sweep_lines(&l);
 	close(l.source.fd);
 }
 
