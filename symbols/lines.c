@@ -324,10 +324,20 @@ static void adjust_sections(struct dwarf_file *file, bool opened)
 	}
 }
 
-/* Consumes @fd. */
+/* The libraries report it only by their messages. */
+static bool is_no_memory(void)
+{
+	int elf = elf_errno(), dwarf = dwarf_errno();
+
+	return (elf && !strcmp(elf_errmsg(elf), "out of memory")) ||
+	       (dwarf && !strcmp(dwarf_errmsg(dwarf), "out of memory"));
+}
+
+/* Consumes @fd.  -ENOMEM; -EBADMSG, -ENOEXEC: it has no DWARF that can be read. */
 static int file_open(struct dwarf_file *file, int fd)
 {
 	*file = (struct dwarf_file){.fd = fd};
+	(void)is_no_memory(); /* of earlier calls */
 	if (elf_version(EV_CURRENT) == EV_NONE)
 		return fail(-ENOEXEC);
 	file->elf = elf_begin(fd, ELF_C_READ, NULL); /* not ..._MMAP: see module.h */
@@ -336,8 +346,10 @@ static int file_open(struct dwarf_file *file, int fd)
 	if (file->elf)
 		file->dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
 	if (!file->dwarf) {
+		bool no_memory = is_no_memory();
+
 		file_close(file);
-		return fail(-EBADMSG);
+		return fail(no_memory ? -ENOMEM : -EBADMSG);
 	}
 	(void)dwarf_new_oom_handler(file->dwarf, on_oom);
 	adjust_sections(file, true);
@@ -385,7 +397,7 @@ static int open_alt(struct uw_lines *lines, struct uw_source *source)
 	r = fd >= 0 ? uw_elf_open_fd(&elf, fd) : fd;
 	if (r >= 0 && debug_bytes(&elf) && debug_bytes(&elf) <= DEBUG_BYTES_MAX - lines->bytes) {
 		lines->bytes += debug_bytes(&elf);
-		(void)file_open(&lines->alt, fd);
+		r = file_open(&lines->alt, fd);
 	} else {
 		fd_close(fd);
 	}
@@ -409,12 +421,13 @@ int uw_lines_new(const struct uw_elf *elf, const char *path, struct uw_source *s
 		return trace(fd);
 	if (fd >= 0 && bytes <= DEBUG_BYTES_MAX) {
 		lines->bytes = bytes;
-		if (file_open(&lines->main, fd) >= 0)
+		r = file_open(&lines->main, fd);
+		if (r >= 0)
 			r = open_alt(lines, source);
 	} else {
 		fd_close(fd);
 	}
-	if (r < 0)
+	if (r == -ENOMEM)
 		return trace(r);
 	if (!lines->main.dwarf && uw_golines_new(elf, &lines->go) == -ENOMEM)
 		return fail(-ENOMEM);

@@ -1,6 +1,7 @@
 /* test-symbols-calls.c - modules, tables of the kernel and code are made, while each allocation and system call of that fails once:
  * an error and nothing is kept, and the next try succeeds; or the object is the one that is made without failures.  Tables of Go:
  * test-golines.c, test-gopclntab.c; by libelf's allocations too: tests/unit/unwinder/test-nomem.c. */
+#include <link.h>
 #include <sys/auxv.h>
 
 #include "tests/unit/fail-calls.h"
@@ -19,6 +20,7 @@
 #include "symbols/jitdump.h"
 #include "symbols/kernel-names.h"
 #include "symbols/kernel-table.h"
+#include "symbols/lines.h"
 #include "symbols/machine-code.h"
 #include "symbols/modules.h"
 #include "symbols/parts.h"
@@ -282,6 +284,54 @@ static void test_memory(void **state)
 	if (!at)
 		skip();
 	sweep_module(job.path, &job);
+}
+
+/* ---- lines ---- */
+
+__attribute__((noinline)) static int has_lines(int x)
+{
+	return x + 1;
+}
+
+static void count_line(void *arg, const struct uw_line *line)
+{
+	(*(int *)arg)++;
+	assert_string_equal(line->function, "has_lines");
+}
+
+/* The look-up itself is test-nomem.c's: libdw ends the program where it gets no memory there. */
+static int make_lines(void *arg)
+{
+	_cleanup_(uw_elf_close) struct uw_elf elf = {.fd = -1};
+	struct job *job = arg;
+	struct uw_lines *lines;
+	int r = uw_elf_open(&elf, &job->source), n = 0;
+	unsigned long at;
+
+	if (r >= 0)
+		r = uw_lines_new(&elf, job->path, &job->source, &lines);
+	if (r < 0)
+		return r;
+	at = calm();
+	r = uw_lines_at(lines, job->address, count_line, &n);
+	assert_int_equal(r, 1);
+	assert_int_equal(n, 1);
+	(void)uw_lines_free(lines);
+	calm_ends(at);
+	return 0;
+}
+
+static void test_lines(void **state)
+{
+	struct job job = {.path = "/proc/self/exe"};
+	const struct link_map *self = dlopen(NULL, RTLD_NOW);
+
+	(void)state;
+	assert_non_null(self);
+	job.address = (uint64_t)(uintptr_t)has_lines - self->l_addr;
+	job.source.fd = open_or_die(job.path);
+	sweep("lines", make_lines, nothing, &job);
+	fd_close(job.source.fd);
 }
 
 /* ---- JIT compilers ---- */
@@ -827,12 +877,12 @@ int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup(test, begin)
 	const struct CMUnitTest tests[] = {
-		TEST(test_files),	   TEST(test_separate),	 TEST(test_memory),
-		TEST(test_perf_map),	   TEST(test_jitdump),	 TEST(test_code),
-		TEST(test_hotspot),	   TEST(test_python),	 TEST(test_php),
-		TEST(test_ruby),	   TEST(test_js),	 TEST(test_packed_file),
-		TEST(test_packed_jitdump), TEST(test_packed_vm), TEST(test_set),
-		TEST(test_kernel),
+		TEST(test_files),	TEST(test_separate),	   TEST(test_memory),
+		TEST(test_lines),	TEST(test_perf_map),	   TEST(test_jitdump),
+		TEST(test_code),	TEST(test_hotspot),	   TEST(test_python),
+		TEST(test_php),		TEST(test_ruby),	   TEST(test_js),
+		TEST(test_packed_file), TEST(test_packed_jitdump), TEST(test_packed_vm),
+		TEST(test_set),		TEST(test_kernel),
 	};
 
 	return cmocka_run_group_tests_name("symbols-calls", tests, NULL, NULL);
