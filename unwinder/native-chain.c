@@ -86,7 +86,7 @@ static enum native_where chain_look(struct native *e, const struct uw_snapshot *
 	ret->place.image = uw_module_image(map->module);
 	if (native_row(e, &ret->place, 0, &fde, &row) == CFI_OK)
 		ret->kind = chain_kind(&fde, &row);
-	if (s->space->key)
+	if (s->space->key && !e->no_memory)
 		rule_cache_add(&e->by_pc, &key, address, rule_simple(ret->kind));
 	return NATIVE_PLACE;
 }

@@ -99,7 +99,8 @@ static bool guess_walk_decides(const struct walk *w, enum rule_form form, rule_t
  * rules are not cached. */
 static void native_note(struct native *e, struct walk *w, uint64_t address, rule_t rule)
 {
-	if (w->snapshot->space->key && !uw_memory_wanted(w->snapshot->space->memory))
+	if (w->snapshot->space->key && !e->no_memory &&
+	    !uw_memory_wanted(w->snapshot->space->memory))
 		rule_cache_put(&e->by_pc, &w->key, address, rule);
 }
 

@@ -664,10 +664,12 @@ static rule_t native_no_module(struct native *e, struct walk *w)
 	return rule_simple(RULE_NONE);
 }
 
-/* Key 0 has no meaning beyond its space: its rules are not cached. */
+/* Key 0 has no meaning beyond its space: its rules are not cached.  Nor are rules for want of memory, which there may be for the next
+ * batch. */
 static void native_add(struct native *e, struct walk *w, uint64_t address, rule_t rule)
 {
-	if (w->snapshot->space->key && !uw_memory_wanted(w->snapshot->space->memory))
+	if (w->snapshot->space->key && !e->no_memory &&
+	    !uw_memory_wanted(w->snapshot->space->memory))
 		rule_cache_add(&e->by_pc, &w->key, address, rule);
 }
 

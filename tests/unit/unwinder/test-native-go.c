@@ -1,7 +1,7 @@
 /* test-native-go.c - from the thread's own stack to a goroutine's: the runtime's words and the stacks are made by hand. */
 #include <time.h>
 
-#include "tests/unit/unwinder/native-fixture.h"
+#include "tests/unit/unwinder/native-calls.h"
 
 enum {
 	M = 0x700000000000,
@@ -545,6 +545,15 @@ static void test_copied(void **state)
 	assert_goroutine(f, 2, UW_FRAME_GUESSED);
 }
 
+static void test_calls(void **state)
+{
+	struct native_calls c = {.f = *state, .pc = SMALL + 0x10, .kind = UW_ENGINE_NATIVE};
+
+	SYSTEMSTACK(c.f, 6);
+	native_calls_sweep("goroutine", &c);
+	assert_int_equal(c.n, 2 + GOROUTINE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -552,7 +561,7 @@ int main(void)
 		TEST(test_top),		TEST(test_torn),	 TEST(test_cgo),
 		TEST(test_morestack),	TEST(test_marks),	 TEST(test_copied),
 		TEST(test_clock),	TEST(test_inner),	 TEST(test_kept),
-		TEST(test_leaf),
+		TEST(test_leaf),	TEST(test_calls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

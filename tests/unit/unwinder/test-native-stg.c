@@ -3,7 +3,7 @@
  * GHC's code is `silent` of native-fixture.h, with the return addresses CODE(i), each behind its info table. */
 #include <time.h>
 
-#include "tests/unit/unwinder/native-fixture.h"
+#include "tests/unit/unwinder/native-calls.h"
 #include "tests/unit/unwinder/stg-stack.h"
 
 enum { HEAP_WORDS = 1024, PAGE_OF_CODE = 0x401000 };
@@ -174,13 +174,25 @@ static void test_late(void **state)
 	       C_STACK); /* the outer one was there all the time, but called another function */
 }
 
+static void test_calls(void **state)
+{
+	struct native_calls c = {.f = *state, .pc = PC, .kind = UW_ENGINE_NATIVE};
+	uint64_t stack[STG_WORDS], copy[32];
+	struct haskell h;
+
+	begin(c.f, &h, stack);
+	set_table(&h, 0, SMALL_TYPE, 2 | 1 << 6);
+	set_table(&h, 2, STOP_TYPE, 0);
+	COPIED(c.f, copy, CODE(0), 5, 6, CODE(0), 8, 9, CODE(2), 1);
+	native_calls_sweep("Haskell's callers", &c);
+	assert_int_equal(c.n, 5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_kinds),
-		TEST(test_fun_big),
-		TEST(test_own),
-		TEST(test_late),
+		TEST(test_kinds), TEST(test_fun_big), TEST(test_own),
+		TEST(test_late),  TEST(test_calls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

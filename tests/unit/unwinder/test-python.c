@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "tests/unit/unwinder/interpreter-module.h"
-#include "tests/unit/unwinder/native-fixture.h"
+#include "tests/unit/unwinder/native-calls.h"
 #include "tests/unit/unwinder/python-fixture.h"
 
 #include "unwinder/regs.h"
@@ -883,6 +883,18 @@ static void test_time_of_many(void **state)
 	uw_module_unref(p.module);
 }
 
+/* Functions, or -ENOMEM: never the frames of the loop alone for want of memory. */
+static void test_calls(void **state)
+{
+	struct native_calls c = {.f = *state, .pc = SMALL, .kind = UW_ENGINE_NATIVE};
+	struct program p;
+
+	put_program(c.f, &p, 12);
+	native_calls_sweep("Python's functions", &c);
+	assert_int_equal(c.frames[1], NAMED(p.f));
+	uw_module_unref(p.module);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -911,6 +923,7 @@ int main(void)
 		TEST(test_hidden),
 		TEST(test_pending),
 		TEST(test_exact),
+		TEST(test_calls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
