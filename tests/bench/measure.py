@@ -33,6 +33,7 @@ class Setup:
         self.scratch = tempfile.TemporaryDirectory(prefix="bench-", dir=self.build)
         self.perf = find_perf()
         self.before = os.environ.get("BENCH_BEFORE")  # another build, which runs in turn with this one
+        self.traced = None  # a folder with traced, traced_perf and perfetto: traced.py
 
     def file(self, name):
         return os.path.join(self.scratch.name, name)
@@ -237,6 +238,7 @@ class Run:
     def __init__(self, cpu, usage, samples, wall, json=None, stop_s=0.0):
         self.cpu, self.usage, self.samples, self.wall = cpu, usage, samples, wall
         self.json, self.stop_s = json, stop_s
+        self.service_cpu = self.lost = None  # of a recording through a tracing service
 
 
 def attach(argv, seconds, output, each=None, env=None):

@@ -12,7 +12,8 @@
 #   runtimes  own CPU a sample of Python, PHP, Ruby, Java and node next to C
 #
 # Without names: all of them.  BENCH_QUICK=1: short runs, larger noise.  BENCH_BEFORE=PERFWIND: another build runs in turn
-# with this one (cost, slowdown, start, import, deep, neighbour, unwind).  The table at the end has each figure with a goal.  Nothing is asserted: the
+# with this one (cost, slowdown, start, import, deep, neighbour, unwind).  TRACED_PERF=DIR: a folder with traced, traced_perf and
+# perfetto, for two more rows of cost: traced_perf, and perfwind's daemon as the data source of the same traced.  The table at the end has each figure with a goal.  Nothing is asserted: the
 # exit status only states whether everything could be measured.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
