@@ -62,7 +62,5 @@ int peer_pidfd(int fd, bool by_socket, uint32_t pid)
 	if (pidfd >= 0)
 		return pidfd;
 	/* For a process that was reaped the socket gives ENODATA or EINVAL, by kernel version. */
-	return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? fail(-errno)
-	       : by_socket || errno == ESRCH			     ? -ESRCH
-								     : -errno;
+	return is_shortage(-errno) ? fail(-errno) : by_socket || errno == ESRCH ? -ESRCH : -errno;
 }

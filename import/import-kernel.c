@@ -51,7 +51,7 @@ static void *read_names_thread(void *arg)
 /* A copy that is absent or damaged is no error. */
 static void note_copy(struct import *im, int r)
 {
-	if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
+	if (is_shortage(r))
 		im->copy_error = r;
 }
 

@@ -151,7 +151,7 @@ static int open_event(struct counters *c, const struct counters_target *target, 
 	}
 	if (fd == -ESRCH || (fd == -ENODEV && target->cpu >= 0))
 		return COUNTERS_GONE;
-	if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM)
+	if (is_shortage(fd))
 		return fail(fd);
 	if (fd < 0) {
 		explain(c, target, event, fd);

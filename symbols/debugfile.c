@@ -36,7 +36,7 @@ static int open_one(struct uw_source *source, const char *path)
 	if (source->open)
 		return source->open(source, path);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+	if (fd < 0 && is_shortage(-errno))
 		return fail(-ENOMEM);
 	return fd;
 }

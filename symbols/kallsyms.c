@@ -457,10 +457,10 @@ enum { KALLSYMS_WHOLE = 1 };
 enum { STEP = 4096, WINDOW = 512, SIZE_MAX_BYTES = 256 << 20 };
 
 struct part {
-	uint64_t first;	 /* address; of the first part 0 */
-	uint64_t offset; /* in the file */
-	struct uw_kallsyms
-		*symbols; /* NULL: not needed yet, or not read: the next name may have memory */
+	uint64_t first;		     /* address; of the first part 0 */
+	uint64_t offset;	     /* in the file */
+	struct uw_kallsyms *symbols; /* NULL: not needed yet, or not read */
+	bool bad;		     /* not for want of memory: the next name may have that */
 };
 
 struct kallsyms_copy {
@@ -544,8 +544,11 @@ static const struct uw_kallsyms *symbols_of(struct kallsyms_copy *c, size_t i)
 	struct part *p = &c->parts[i];
 	uint64_t to = i + 1 < c->n ? p[1].offset : c->end;
 
-	if (!p->symbols)
-		(void)kallsyms_read_part(c->fd, p->offset, to, &p->symbols);
+	if (!p->symbols && !p->bad) {
+		int r = kallsyms_read_part(c->fd, p->offset, to, &p->symbols);
+
+		p->bad = r < 0 && !is_shortage(r);
+	}
 	return p->symbols;
 }
 

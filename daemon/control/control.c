@@ -875,7 +875,7 @@ static int listener_ready(struct loop_source *source, uint32_t events)
 	for (int i = 0; i < MAX_ACCEPTS; i++) {
 		int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-		if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
+		if (fd < 0 && is_shortage(-errno)) {
 			/* The listener would stay ready, and the loop would spin. */
 			ctl->paused = true;
 			(void)loop_change(ctl->loop, source, 0);

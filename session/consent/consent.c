@@ -526,9 +526,7 @@ static enum consent_refusal send_request(struct consent *c, uint32_t pid)
 	if (c->options.features.has[FEATURE_PIDFD]) {
 		pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 		if (pidfd < 0)
-			return errno == EMFILE || errno == ENFILE || errno == ENOMEM
-				       ? CONSENT_NO_MEANS
-				       : CONSENT_GONE;
+			return is_shortage(-errno) ? CONSENT_NO_MEANS : CONSENT_GONE;
 	}
 	refusal = consent_look("", pid, c->options.under_seccomp);
 	if (refusal != CONSENT_ASKED)
