@@ -178,7 +178,8 @@ struct native_script {
 	uint32_t learned;      /* functions that were read first, or again with other words */
 	uint64_t search_after; /* time of the next search for a function */
 	struct script_function functions[SCRIPT_FUNCTIONS];
-	uint16_t handlers[SCRIPT_HANDLERS]; /* numbers from 1 of those in C, by their code; 0: free */
+	uint16_t handlers
+		[SCRIPT_HANDLERS]; /* numbers from 1 of those in C, by their code; 0: free */
 	struct script_past pasts[SCRIPT_PASTS];
 	struct script_callee callees[SCRIPT_CALLEES];
 	uint64_t noted_at;     /* PHP, Ruby: the last reading with calls that were noted, */
