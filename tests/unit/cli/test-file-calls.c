@@ -233,6 +233,31 @@ static void end_archive(void *arg)
 	archive_deinit(&((struct archives *)arg)->archive);
 }
 
+/* As calls_sweep(), of a fixed number of calls, most of which the process that unpacks makes: its failures may have no effect. */
+static void sweep_children(const struct calls_made *of)
+{
+	enum { CALLS = 50 };
+	size_t files;
+	long held;
+
+	assert_true(of->make(of->arg) >= 0);
+	of->end(of->arg);
+	files = open_files();
+	held = malloc_held;
+	for (unsigned long n = 1; n <= CALLS; n++) {
+		int r;
+
+		calls_fail(n);
+		r = of->make(of->arg);
+		calls_fail(0);
+		if (r >= 0)
+			of->end(of->arg);
+		if (open_files() != files || malloc_held != held)
+			fail_msg("%s, call %lu: %d, %zu descriptors, before %zu; %ld blocks, %ld",
+				 of->name, n, r, open_files(), files, malloc_held, held);
+	}
+}
+
 /* ---- the tests ---- */
 
 static int setup(void **state)
@@ -335,14 +360,12 @@ static void test_archives(void **state)
 	assert_true(shell("cd '%s' && mkdir -p c/usr/x/ab0123 && echo code >c/usr/x/ab0123/elf && "
 			  "dd if=/dev/zero of=c/usr/x/ab0123/debug bs=1000 count=300 status=none",
 			  dir));
-	calls_of_children = true;
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
 		if (!shell("cd '%s' && tar -cf x.tar %s -C c . 2>/dev/null", dir, options[i]))
 			continue; /* the program is not installed */
-		calls_sweep(&(struct calls_made){*options[i] ? options[i] : "plain", make_archive,
-						 end_archive, &made});
+		sweep_children(&(struct calls_made){*options[i] ? options[i] : "plain",
+						    make_archive, end_archive, &made});
 	}
-	calls_of_children = false;
 	no_child_is_left();
 	assert_false(shell("ls -d '%s'/perfwind-archive-* >/dev/null 2>&1", dir));
 }
