@@ -278,21 +278,24 @@ static int write_invitation(const struct mark_rings *r, int fd)
 }
 
 /* The target's own descriptor, without a call to the file behind it.  Where Yama forbids that, a process of our own user
- * has nothing to gain from a file that stalls us: it is opened. */
+ * has nothing to gain from a file that stalls us: it is opened.  < 0: an errno. */
 static int take_descriptor(uint32_t pid, int number, int folder, const char *name)
 {
-	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0), fd = -1;
+	_cleanup_(fd_closep) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct stat st;
+	int fd = pidfd < 0 ? -errno : -ENOSYS;
 
 #ifdef SYS_pidfd_getfd
-	if (pidfd >= 0)
+	if (pidfd >= 0) {
 		fd = (int)syscall(SYS_pidfd_getfd, pidfd, number, 0);
+		fd = fd < 0 ? -errno : fd;
+	}
 #endif
-	(void)fd_close(pidfd);
-	if (fd < 0 && geteuid() && fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    st.st_uid == geteuid())
-		fd = openat(folder, name, O_RDWR | O_CLOEXEC | O_NONBLOCK);
-	return fd;
+	if (fd >= 0 || is_shortage(fd) || !geteuid() ||
+	    fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid != geteuid())
+		return fd;
+	fd = openat(folder, name, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	return fd < 0 ? -errno : fd;
 }
 
 static bool is_name_of_ring(int folder, const char *name)
@@ -333,6 +336,8 @@ int mark_rings_invite(struct mark_rings *r, uint32_t pid)
 		    !is_name_of_ring(dirfd(d), entry->d_name))
 			continue;
 		fd = take_descriptor(pid, (int)number, dirfd(d), entry->d_name);
+		if (is_shortage(fd))
+			return trace(fd);
 		if (fd < 0)
 			result = MARK_RINGS_FORBIDDEN;
 		else

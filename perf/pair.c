@@ -203,7 +203,10 @@ static int find_fields(struct pair *p, const struct pair_options *o, char *error
 		const struct pair_end before = {o->to.event, "prev_pid"};
 
 		r = find_field(&env, &before, &p->drop, error, error_size);
-		r = r == -ENOENT || r == -EINVAL ? 0 : r;
+		if (r == -ENOENT || r == -EINVAL) {
+			*error = 0;
+			r = 0;
+		}
 	}
 	return r < 0 ? trace(r) : 0;
 }

@@ -337,12 +337,12 @@ static int end_with_cgroup(struct session *s, uint64_t left)
 	return 0;
 }
 
-/* The recording has ended: what is missing can be read later. */
+/* Names of files can be read later; those of JIT code and scripts are lost. */
 static void end_names(struct session *s, uint64_t left, uint64_t now)
 {
 	session_note(s,
 		     "no further names are read: the memory cgroup has only %lu MiB left (hint: "
-		     "`perfwind symbolize FILE` adds them)",
+		     "`perfwind symbolize FILE` adds those of files)",
 		     left >> 20);
 	s->relief.full = true;
 	s->deadline = now;
@@ -359,7 +359,7 @@ int session_keep_cgroup(struct session *s)
 	s->relief.looked = now;
 	left = memory_left("");
 	if (names) {
-		if (left < low)
+		if (left < low / 2)
 			end_names(s, left, now);
 		return 0;
 	}

@@ -27,8 +27,7 @@ struct places {
 	char by_id[128], by_link[BY_LINK][PATH_MAX];
 };
 
-/* O_NONBLOCK: a FIFO in the place of a file must not stop us.  -ENOMEM: out of memory or descriptors, so that the file may be there
- * nevertheless. */
+/* O_NONBLOCK: a FIFO in the place of a file must not stop us. */
 static int open_one(struct uw_source *source, const char *path)
 {
 	int fd;
@@ -36,12 +35,11 @@ static int open_one(struct uw_source *source, const char *path)
 	if (source->open)
 		return source->open(source, path);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0 && is_shortage(-errno))
-		return fail(-ENOMEM);
-	return fd;
+	return fd < 0 ? -errno : fd;
 }
 
-/* The first from *@at on that is there: *@at is its number; -1: none; -ENOMEM. */
+/* The first from *@at on that is there: *@at is its number; -1: none; -ENOMEM: also out of descriptors, so that it
+ * may be there nevertheless. */
 static int open_next(const struct places *places, size_t *at, struct uw_source *source)
 {
 	for (; *at < places->n; (*at)++) {
@@ -51,8 +49,8 @@ static int open_next(const struct places *places, size_t *at, struct uw_source *
 								 places->n - *at, &index)
 					    : open_one(source, places->paths[*at]);
 
-		if (fd == -ENOMEM)
-			return trace(fd);
+		if (is_shortage(fd))
+			return fail(-ENOMEM);
 		if (fd < 0 && source->open_first)
 			break;
 		*at += index;

@@ -367,7 +367,9 @@ static int find_file(const struct uw_elf *elf, const char *path, struct uw_sourc
 	*ret_bytes = debug_bytes(elf);
 	if (*ret_bytes) {
 		fd = fcntl(elf->fd, F_DUPFD_CLOEXEC, 3);
-		return fd < 0 ? fail(-ENOMEM) : take_fd(fd);
+		if (fd < 0 && is_shortage(-errno))
+			return fail(-ENOMEM);
+		return take_fd(fd);
 	}
 	r = uw_debugfile_open(elf, path, source, &fd);
 	if (r == 0)

@@ -198,23 +198,32 @@ static bool is_at(const struct frames_walk *fw, const struct script_function *f,
 	return f->serial == fw->s->serial && f->address == address;
 }
 
-/* The place for a function in C with the code @handler: free, or with one that has other code. */
-static uint16_t *handler_place(struct native_script *s, uint64_t handler, uint16_t number)
+/* Forked processes have the same code at one address. */
+static uint64_t hash_of_handler(uint64_t handler, uint32_t serial)
 {
-	uint64_t hash = hash_u64(handler);
-	uint16_t *place = NULL;
+	return hash_u64(handler ^ (uint64_t)serial << 48);
+}
 
-	for (uint64_t i = 0; i < SCRIPT_PLACES; i++) {
+/* Lets function_in_c() find @f by its code.  A place with a function that has other code by now is free. */
+static void index_handler(struct native_script *s, const struct script_function *f)
+{
+	uint64_t hash = hash_of_handler(f->handler, f->serial);
+	uint16_t number = (uint16_t)(f - s->functions + 1), *place = NULL;
+
+	for (uint64_t i = 0; f->handler && i < SCRIPT_PLACES; i++) {
 		uint16_t *at = &s->handlers[(hash + i) % SCRIPT_HANDLERS];
-		uint64_t other = *at ? s->functions[*at - 1].handler : 0;
+		const struct script_function *other = *at ? &s->functions[*at - 1] : NULL;
 
 		if (*at == number)
-			return at;
-		if (!place &&
-		    (!other || (hash + i - hash_u64(other)) % SCRIPT_HANDLERS >= SCRIPT_PLACES))
+			return;
+		if (!place && (!other || !other->handler ||
+			       (hash + i - hash_of_handler(other->handler, other->serial)) %
+					       SCRIPT_HANDLERS >=
+				       SCRIPT_PLACES))
 			place = at;
 	}
-	return place ? place : &s->handlers[hash % SCRIPT_HANDLERS];
+	if (f->handler)
+		*(place ? place : &s->handlers[hash % SCRIPT_HANDLERS]) = number;
 }
 
 /* Reads the function at @address.  NULL: there is none. */
@@ -238,11 +247,7 @@ static struct script_function *read_function(struct frames_walk *fw, uint64_t ad
 	}
 	slot = slot_of(fw, address, f.parts.sign);
 	*slot = f;
-	if (f.handler) {
-		uint16_t number = (uint16_t)(slot - fw->s->functions + 1);
-
-		*handler_place(fw->s, f.handler, number) = number;
-	}
+	index_handler(fw->s, slot);
 	return slot;
 }
 
@@ -316,8 +321,10 @@ static const struct script_function *function_at(struct frames_walk *fw, uint64_
 
 	if (is_at(fw, f, address) && (sign ? f->parts.sign == sign : !f->gone) &&
 	    (f->handler || !instruction || script_function_has(f, instruction)) &&
-	    (sign || is_still(fw, f)))
+	    (sign || is_still(fw, f))) {
+		index_handler(fw->s, f); /* another one may have got its place */
 		return f;
+	}
 	f = read_function(fw, address);
 	return f && (!sign || f->parts.sign == sign) ? f : NULL;
 }
@@ -354,7 +361,12 @@ static const struct script_function *with_class(const struct frames_walk *fw,
 /* The function at @address is to be known by its code, or by its instructions. */
 static bool learn_function(struct frames_walk *fw, uint64_t address)
 {
-	return is_at(fw, slot_of(fw, address, 0), address) || read_function(fw, address);
+	const struct script_function *known = slot_of(fw, address, 0);
+
+	if (!is_at(fw, known, address))
+		return read_function(fw, address) != NULL;
+	index_handler(fw->s, known);
+	return true;
 }
 
 /* ---- frames ---- */
@@ -832,7 +844,7 @@ static const struct script_function *function_in_c(struct frames_walk *fw, uint3
 	    !place.image || !native_function(fw->e, &place, &begin, &end))
 		return NULL;
 	begin += pc - place.vaddr;
-	hash = hash_u64(begin);
+	hash = hash_of_handler(begin, s->serial);
 	for (uint64_t i = 0; i < SCRIPT_PLACES; i++) {
 		uint16_t number = s->handlers[(hash + i) % SCRIPT_HANDLERS];
 		const struct script_function *f = number ? &s->functions[number - 1] : NULL;

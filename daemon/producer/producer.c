@@ -325,7 +325,7 @@ static void initialize_reply(struct producer *p, const Pb__IPCFrame__InvokeMetho
 			  reply->reply_proto.data, reply->reply_proto.len);
 	if (response && response->use_shmem_emulation)
 		producer_refuse(p, "it is not on this machine: no memory can be shared with it");
-	else
+	else if (!p->refused)
 		register_sources(p);
 }
 

@@ -163,10 +163,10 @@ static void add_spans(struct load_parser *p, struct load_parse *w, struct found_
 	add_functions(p, w, f, functions);
 }
 
-/* Some would be taken for all, and kept for later recordings (line-cache.h). */
-static void drop_lines(struct load_answer *a)
+/* Some would be taken for all, and kept for later recordings (line-cache.h).  @n: lines that are whole. */
+static void drop_lines(struct load_answer *a, size_t n)
 {
-	for (; a->n_lines; a->n_lines--) {
+	for (; a->n_lines > n; a->n_lines--) {
 		free(a->lines[a->n_lines - 1].function);
 		free(a->lines[a->n_lines - 1].file);
 	}
@@ -177,6 +177,7 @@ static int parse_lines(struct load_parser *p, struct load_parse *w)
 {
 	struct found_lines f = {.answer = w->answer};
 	uint64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	size_t n;
 	int r = 0;
 
 	if (uw_module_kind(w->module) != UW_MODULE_JIT)
@@ -185,12 +186,15 @@ static int parse_lines(struct load_parser *p, struct load_parse *w)
 		f.n = 0;
 		r = uw_module_lines(w->module, w->source, w->vaddrs[f.address], add_line, &f);
 	}
+	if (f.failed && r >= 0)
+		r = fail(-ENOMEM);
+	n = r < 0 && f.failed ? 0 : w->answer->n_lines;
 	if (w->spans && r >= 0)
 		add_spans(p, w, &f);
 	w->answer->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
 	if (f.failed)
-		drop_lines(w->answer);
-	return r < 0 ? r : f.failed ? fail(-ENOMEM) : 0;
+		drop_lines(w->answer, n);
+	return r < 0 ? trace(r) : 0;
 }
 
 void load_parse(struct load_parser *p, struct load_parse *w)

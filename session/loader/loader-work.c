@@ -323,11 +323,13 @@ static int target_open(struct uw_source *source, const char *path)
 	struct target_source *t = container_of(source, struct target_source, source);
 
 	const struct file_places *places = t->worker->places;
-	int fd;
+	int fd = -ENOENT;
 
 	if (!load_is_debug_path(t->module, path))
 		return fail(-EACCES);
-	if (places && (fd = file_places_open_debug(places, path)) >= 0)
+	if (places)
+		fd = file_places_open_debug(places, path);
+	if (fd >= 0 || is_shortage(fd))
 		return fd;
 	fd = procfs_open_named(
 		t->worker->root, t->pid,

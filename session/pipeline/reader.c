@@ -342,6 +342,8 @@ static void names_answer(struct reader *rd, struct process *process, struct load
 static int threads_answer(struct load_answer *a)
 {
 	adopt_threads(a->request.process, a);
+	if (is_shortage(a->error))
+		a->request.process->threads_asked = false;
 	(void)process_unref(a->request.process);
 	return 0;
 }

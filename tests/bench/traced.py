@@ -58,6 +58,8 @@ class Started:
 
     def stop(self):
         """CPU seconds and rusage, start included."""
+        if not self.ended and self.process.returncode is not None:
+            self.ended = (0, None)  # it was reaped: the number may be another process's
         if not self.ended:
             os.kill(self.pid, signal.SIGTERM)
             self.ended = measure.reap(self.process)
@@ -116,7 +118,10 @@ def session(setup, env, producer, config, seconds, each):
         end = time.monotonic() + seconds
         while time.monotonic() < end and consumer.process.poll() is None:
             if each:
-                each(producer.pid)
+                try:
+                    each(producer.pid)
+                except OSError:
+                    raise producer.failed("it ended") from None
             time.sleep(0.1)
         try:
             status = consumer.process.wait(WAIT_S)

@@ -1,4 +1,4 @@
-/* init.c - the first program of the machine that tests/selinux-boot/run starts: loads the drivers of its
+/* init.c - the first program of the machine that tests/selinux-boot/boot-image.sh starts: loads the drivers of its
  * disk, /modules/0.ko, 1.ko ... in that order, and hands over to the system on it.  Static, as nothing else
  * is there yet; what fails ends it, and with it the machine. */
 #include <errno.h>

@@ -1,5 +1,5 @@
 #!/bin/sh
-# inside.sh - what tests/selinux-boot/run has its machine do once it is up: as root, unconfined, its lines on the console.
+# inside.sh - what tests/selinux-boot/boot-image.sh has its machine do once it is up: as root, unconfined, its lines on the console.
 # Prints as the integration tests do: `ok NAME` or `not ok NAME: why`.
 tests=/usr/lib/perfwind-test
 out=/root/out

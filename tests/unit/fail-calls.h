@@ -32,8 +32,6 @@ static bool
 static bool
 	calls_own; /* set by a test: allocations of libraries do not fail (libdw crashes without memory) */
 static bool calls_of_libelf; /* the call that failed was an allocation of libelf */
-static bool
-	calls_own; /* set by a test: allocations of libraries do not fail (libdw crashes then) */
 
 extern const char __executable_start[], etext[]; /* the linker's: the program's text lies between */
 
@@ -75,8 +73,6 @@ static bool call_fails(void)
 /* @caller: the code that allocates.  libelf keeps a block where the second allocation of elf_memory() fails. */
 __attribute__((unused)) static bool allocation_fails(const void *caller)
 {
-	extern const char __executable_start[],
-		etext[]; /* the linker's: the program's text lies between */
 	unsigned long n = calls_fail_at;
 	Dl_info info;
 

@@ -251,7 +251,8 @@ static void test_recordings(void **state)
 	const struct calls_made of = {"recording", ask, end_nothing, NULL};
 
 	(void)state;
-	need_root(); /* others have to wait for their turn */
+	need_root();   /* others have to wait for their turn */
+	suspended = 0; /* of the sweep before */
 	control_fixture_init(&f);
 	fixture_end_child(&f.child);
 	control_fixture_connect(

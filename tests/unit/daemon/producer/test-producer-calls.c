@@ -305,7 +305,7 @@ static int make_instances(void *arg)
 static void serve_triggers(void)
 {
 	uint64_t request;
-	bool stopped;
+	bool stopped = false;
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (;;) {
