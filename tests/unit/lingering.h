@@ -1,9 +1,12 @@
-/* lingering.h - a TCP socket with bytes that no process takes; its last close() waits for an hour: what may
- * stand in the queue of a connection that anyone makes. */
+/* lingering.h - what outlives its end: a TCP socket with bytes that no process takes, of which the last close() waits for an hour (it may
+ * stand in the queue of a connection that anyone makes); a thread. */
 #pragma once
 
 #include <netinet/in.h>
+#include <sched.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { LINGERS_S = 3600 };
 
@@ -25,4 +28,11 @@ static inline int lingering(int *ret_other)
 	while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
 		;
 	return fd;
+}
+
+/* pthread_join() returns a moment before the thread is gone. */
+static inline void await_thread_end(pid_t tid)
+{
+	while (syscall(SYS_tgkill, getpid(), tid, 0) == 0)
+		(void)sched_yield();
 }

@@ -65,8 +65,11 @@ static int report_fd;
 
 static int own_fds[2];
 
+static pid_t opener;
+
 static void *open_own(void *arg)
 {
+	opener = gettid();
 	own_fds[0] = open("/proc/thread-self/maps", O_RDONLY);
 	own_fds[1] = open("/proc/thread-self/mem", O_RDONLY);
 	return arg;
@@ -79,6 +82,7 @@ static void open_in_thread(void)
 
 	if (pthread_create(&thread, NULL, open_own, NULL) || pthread_join(thread, NULL))
 		_exit(4);
+	await_thread_end(opener);
 }
 
 static void answer_once(void)

@@ -241,10 +241,13 @@ static void send_good_from_thread(void)
 	(void)pthread_create(&thread, NULL, send_in_thread, NULL);
 }
 
+static pid_t opener;
+
 static void *open_both(void *arg)
 {
 	int *fds = arg;
 
+	opener = gettid();
 	fds[0] = own("maps");
 	fds[1] = own("mem");
 	return arg;
@@ -257,6 +260,7 @@ static void send_of_ended_thread(void)
 
 	if (pthread_create(&thread, NULL, open_both, fds) || pthread_join(thread, NULL))
 		_exit(5);
+	await_thread_end(opener);
 	both(fds[0], fds[1]);
 }
 
