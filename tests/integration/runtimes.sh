@@ -471,7 +471,7 @@ if has_tool go-stripped go && check go-stripped-build env GOCACHE="$TMP/go" GOPA
 	}
 	twice go-gc go_gc
 	go_callback() {
-		row go-callback 99 "$TMP/gocgo-exe" "$SECONDS_EACH" back
+		row go-callback 99 "$TMP/gocgo-exe" $((3 * SECONDS_EACH)) back
 		check go-callback-stack has go-callback ';runtime.goexit[^;]*;.*;main.back;.*;runtime.cgocallback[^;]*;.*;main.goBack;main.backInner '
 	}
 	twice go-callback go_callback
