@@ -342,7 +342,7 @@ static void end_names(struct session *s, uint64_t left, uint64_t now)
 {
 	session_note(s,
 		     "no further names are read: the memory cgroup has only %lu MiB left (hint: "
-		     "`perfwind symbolize FILE` adds those of files)",
+		     "`perfwind symbolize FILE` adds the names of files)",
 		     left >> 20);
 	s->relief.full = true;
 	s->deadline = now;

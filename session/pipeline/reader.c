@@ -342,8 +342,7 @@ static void names_answer(struct reader *rd, struct process *process, struct load
 static int threads_answer(struct load_answer *a)
 {
 	adopt_threads(a->request.process, a);
-	if (is_shortage(a->error))
-		a->request.process->threads_asked = false;
+	a->request.process->threads_asked &= !is_shortage(a->error);
 	(void)process_unref(a->request.process);
 	return 0;
 }
