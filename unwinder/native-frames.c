@@ -478,12 +478,6 @@ static uint64_t words_of(const struct frame *f)
 	return hash_u64(f->instruction) ^ f->previous;
 }
 
-/* What is at @address in each reading: stacks alone would show it only where it is a caller of theirs. */
-static void note_frame(struct frames_walk *fw, uint64_t address, const struct frame *f)
-{
-	script_note(fw->s, fw->e, address, f->function, words_of(f));
-}
-
 /* Which functions have called which, from the frame at @address outwards.  Returns how many. */
 static uint32_t find_calls(struct frames_walk *fw, uint64_t address, struct call calls[NOTED_MAX])
 {
@@ -496,7 +490,8 @@ static uint32_t find_calls(struct frames_walk *fw, uint64_t address, struct call
 
 		if (!read_frame(fw, address, &f))
 			break;
-		note_frame(fw, address, &f);
+		/* Stacks alone would show it only where it is a caller of theirs. */
+		script_note(fw->s, fw->e, address, f.function, words_of(&f));
 		if (f.function) {
 			function = function_at(fw, f.function, f.instruction, 0);
 			if (!function)
@@ -664,9 +659,8 @@ struct run {
 	uint64_t loop;	 /* the loop's own frame; 0: it was pushed */
 	uint64_t behind; /* the frame behind the last one */
 	uint64_t call;	 /* key_of_call() of the function that was pushed last; 0: not known */
-	uint64_t
-		outer; /* the innermost frame of the next run outwards, as of the sample; 0: not known */
-	bool late; /* the innermost frame is another one's by now: so may be its callers */
+	uint64_t outer;	 /* the next run's innermost frame, as of the sample; 0: not known */
+	bool late;	 /* the innermost frame is another one's by now: so may be its callers */
 };
 
 /* The loop's frame stands for functions that are not known. */
