@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "tests/unit/cli/with-line.h"
 #include "tests/unit/fail-calls.h"
 
 #include "base/log.h"
@@ -26,25 +27,6 @@
 #include "tests/unit/cli/daemon-fixture.h"
 
 static struct loop loop;
-
-/* What @make logs goes into a file; where it fails there is a line. */
-static int with_line(int (*make)(void *made), void *made)
-{
-	static int fd = -1;
-	int saved = fcntl(STDERR_FILENO, F_DUPFD, 10), r;
-
-	if (fd < 0)
-		fd = (int)syscall(SYS_memfd_create, "lines", (unsigned)MFD_CLOEXEC);
-	assert_true(fd >= 0 && saved >= 0 && REAL(ftruncate)(fd, 0) == 0);
-	(void)fflush(stderr);
-	(void)dup2(fd, STDERR_FILENO);
-	r = make(made);
-	(void)dup2(saved, STDERR_FILENO);
-	(void)close(saved);
-	if (r < 0 && lseek(fd, 0, SEEK_END) == 0)
-		fail_msg("call %lu: %d without a line", calls_fail_at, r);
-	return r;
-}
 
 static int no_trigger(void *arg, const char *name, uint32_t uid)
 {
@@ -179,7 +161,7 @@ static void end_targets(void *arg)
 static int make_targets(void *arg)
 {
 	struct scopes *made = arg;
-	int r = with_line(open_targets, made);
+	int r = with_line("targets", open_targets, made);
 
 	if (r >= 0 && made->n && made->targets.n != made->n)
 		fail_msg("call %lu: %zu targets of %zu", calls_fail_at, made->targets.n, made->n);
@@ -228,7 +210,7 @@ static int make_marks(void *arg)
 	int r;
 
 	made->marks = (struct record_marks){.rings = NULL};
-	r = with_line(open_marks, made);
+	r = with_line("marks", open_marks, made);
 	if (r < 0)
 		record_marks_close(&made->marks);
 	return r;
@@ -274,7 +256,7 @@ static int open_later(void *arg)
 }
 static int make_later(void *arg)
 {
-	return with_line(open_later, arg);
+	return with_line("later", open_later, arg);
 }
 static void end_later(void *arg)
 {

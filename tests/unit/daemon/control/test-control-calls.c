@@ -1,43 +1,16 @@
 /* test-control-calls.c - each allocation and system call with which the control server, its flight recorder, a message or a recording
  * on request is made fails once: it is not there, and its socket is closed, or it is there; no descriptor is left.  A client gets an
  * answer, or the end of its connection. */
-#include "base/loop.h"
+#include "tests/unit/daemon/fail-in-loop.h"
 
-/* Of what a client does, only the loop is the daemon's: see suspend(). */
-static int run_once(struct loop *loop, int timeout_ms);
-#define loop_run_once run_once
 #include "tests/unit/daemon/control/control-fixture.h"
-#undef loop_run_once
 
 #include "base/fd-message.h"
 #include "daemon/control/control-summary.h"
 #include "daemon/control/standing.h"
 #include "session/session-private.h"
-#include "tests/unit/fail-calls.h"
 
 static struct control_fixture f;
-static unsigned long suspended;
-
-/* From here on no call fails but in the loop. */
-static void suspend(void)
-{
-	suspended = calls_fail_at;
-	calls_fail_at = 0;
-}
-static void resume(void)
-{
-	calls_fail_at = suspended;
-}
-
-static int run_once(struct loop *loop, int timeout_ms)
-{
-	int r;
-
-	resume();
-	r = loop_run_once(loop, timeout_ms);
-	suspend();
-	return r;
-}
 
 /* Most of these calls are session_new()'s, which test-session-calls.c sweeps one by one. */
 static bool is_passed_over(void)

@@ -1,12 +1,8 @@
 /* test-producer-calls.c - each allocation and system call with which a producer, the daemon, their connection to a service and the
  * instance of a data source are made fails once: it is there, or the connection ends and is tried again.  No side waits without an end. */
-#include "base/loop.h"
+#include "tests/unit/daemon/fail-in-loop.h"
 
-/* Of what the service runs, only the loop is the daemon's: see suspend(). */
-static int run_once(struct loop *loop, int timeout_ms);
-#define loop_run_once run_once
 #include "tests/unit/daemon/producer/fake-service.h"
-#undef loop_run_once
 
 #include <poll.h>
 #include <signal.h>
@@ -17,33 +13,10 @@ static int run_once(struct loop *loop, int timeout_ms);
 #include "daemon/producer/activate.h"
 #include "daemon/producer/daemon.h"
 #include "daemon/producer/smb.h"
-#include "tests/unit/fail-calls.h"
 
 enum { PAGE = 4096 };
 
 static struct service s;
-static unsigned long suspended;
-
-/* From here on no call fails but in the loop. */
-static void suspend(void)
-{
-	suspended = calls_fail_at;
-	calls_fail_at = 0;
-}
-static void resume(void)
-{
-	calls_fail_at = suspended;
-}
-
-static int run_once(struct loop *loop, int timeout_ms)
-{
-	int r;
-
-	resume();
-	r = loop_run_once(loop, timeout_ms);
-	suspend();
-	return r;
-}
 
 /* ---- parts ---- */
 
