@@ -792,6 +792,9 @@ static bool push_run(struct frames_walk *fw, const struct anchor *anchor, struct
 			return true; /* those from here on are not of this run */
 		if (!read_frame(fw, address, &f))
 			return false;
+		/* A function in C is not of a run: one that begins or ends has no function yet. */
+		if (fw->ruby && !f.instruction && (f.exact || i || !anchor->next))
+			return f.exact;
 		if (!i && anchor->next) {
 			if (push_anchor(fw, run, anchor, &f))
 				return true;
@@ -982,7 +985,6 @@ void native_frames(struct native_script *s, struct native *e, struct walk *w,
 		(void)read_word(&fw, layout->current, &inner);
 	for (uint32_t k = 0; k < s->n_runs; k++) {
 		uint32_t run = s->runs[k];
-
 		uint64_t anchor = k < ANCHORS_MAX ? fw.anchors[k].frame : 0;
 
 		if (run > from)

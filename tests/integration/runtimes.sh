@@ -302,6 +302,12 @@ script_leaves() {
 		unable $1-calls "no BPF programs here: frames are read late"
 	fi
 }
+# Functions in C between a method and a block: none is there twice.
+ruby_once() {
+	row ruby-once 98 ruby -e 'def work(n) = n.times.sum { |i| i * i }; stop = Time.now + 2; work(2000) while Time.now < stop'
+	check ruby-once-names has ruby-once ';Object#work \[ruby\];.*;Enumerable#sum \[ruby\];.*;block in work \[ruby\]'
+	check ruby-once-none-twice hasnt ruby-once ';Enumerable#sum \[ruby\].*;Enumerable#sum \[ruby\]'
+}
 # Behind the start; the frames of threads are read at the sample, too.
 ruby_threads() {
 	local what
@@ -342,6 +348,7 @@ if has_tool php php; then
 	twice php script_leaves php ';\{main\} \[php\];([^;]*;)?main \[php\];left \[php\];([^;]*;)*generate \[php\];Pair::one \[php\]'
 fi
 if has_tool ruby ruby; then
+	twice ruby-once ruby_once
 	twice ruby script_leaves ruby \
 		';<main> \[ruby\];([^;]*;)?Object#main \[ruby\];Object#left \[ruby\];Object#generate \[ruby\];([^;]*;)*Integer#times \[ruby\];([^;]*;)*block in generate \[ruby\];Pair#one \[ruby\]'
 	[ -z "$BPF" ] || twice ruby-threads ruby_threads
