@@ -19,64 +19,24 @@
  *   as it is then: what lies inside it was left there by calls that have ended.
  * - Where BPF programs are permitted, one has copied these frames at the sample (perf/at-sample.h): they are proved.
  * - A function in C is proved by its code: the C stack has a frame of it. */
-#include "unwinder/script-frames.h"
+#include "unwinder/frames-walk.h"
 
 enum {
 	FRAME_MAX = UW_SCRIPT_FRAME,
 	SAVED_MAX = UW_SCRIPT_SAVED,
-	ANCHORS_MAX = 64, /* runs with registers */
-	INNER_MAX = 16,	  /* functions in C between two runs */
-	LEN_MAX = 1 << 24,
 	CALLEES_MAX = 512,     /* words searched for them */
 	CALLERS_MAX = 8,       /* frames searched */
 	CALL_CACHE = 8,	       /* struct rb_call_data */
 	CACHE_METHOD = 16,     /* struct rb_callcache */
-	AGAIN_MAX = 60,	       /* functions read with one that is read again, which were */
-	AGAINS_MAX = 4,	       /* readings of this kind for one stack */
-	AGAIN_NS = 1000000000, /* ... looked for not longer ago */
 	NOTED_MAX = 128,       /* calls of a reading */
 	NOTED_NS = 2000000,    /* ... so far apart: a batch of stacks is read at one time */
+	UNKNOWN_MAX = 4,       /* frames of a reading */
 	DEAD_BYTES = 64 << 10, /* Ruby: inside the innermost frame */
-	USUAL_MAX = 64,	       /* callers of one stack that earlier readings show */
 	RUN_ENDS = 1,	       /* in place of a caller */
-	PHP_INTERNAL = 1,      /* zend_function.type */
-	PHP_USER = 2,
-	PHP_EVAL = 4,
-	RUBY_TYPE_MASK = 0x1f, /* RBasic.flags */
-	RUBY_IMEMO = 0x1a,
-	RUBY_IMEMO_AT = 12,
-	RUBY_SVAR = 2, /* enum imemo_type */
-	RUBY_METHOD = 6,
-	RUBY_ISEQ = 7,
-	RUBY_OF_ISEQ = 0, /* rb_method_type_t */
-	RUBY_CFUNC = 1,
-	RUBY_METHOD_ISEQ = 1, /* enum iseq_type */
-	RUBY_METHOD_AT = 16,  /* before the environment's flags: the method entry */
+	RUBY_METHOD_AT = 16,   /* before the environment's flags: the method entry */
 	RUBY_MAGIC_MASK = 0x7fff0001,
 	RUBY_MAGIC_METHOD = 0x11110001,
 	RUBY_MAGIC_CFUNC = 0x55550001,
-};
-
-struct frames_walk {
-	struct native *e;
-	struct walk *w;
-	struct native_script *s;
-	const struct uw_script *l;
-	bool ruby;
-	struct anchor {
-		uint64_t frame, next; /* 0: not known */
-	} anchors[ANCHORS_MAX];
-	/* Functions in C by the walk's frames of their code. */
-	struct inner {
-		uint32_t index;
-		uint64_t frame;
-	} inner[INNER_MAX];
-	uint32_t n_inner;
-	uint64_t usual[USUAL_MAX]; /* frames of callers that were pushed by earlier readings */
-	uint32_t n_usual;
-	uint64_t current; /* the innermost frame as it is now; 0: not known */
-	uint32_t exact;	  /* of the frames copied at the sample: the one that is looked for first */
-	uint32_t n_again; /* readings of functions that were known */
 };
 
 /* The function @id, with its frame at @address, has called that of @key (key_of_call()). */
@@ -90,284 +50,6 @@ struct frame {
 	bool last;     /* of its run */
 	bool exact;    /* as of the sample */
 };
-
-static uint64_t word_of(const uint8_t *bytes, size_t at)
-{
-	uint64_t word;
-
-	memcpy(&word, bytes + at, sizeof(word));
-	return word;
-}
-
-static bool read_word(struct frames_walk *fw, uint64_t address, uint64_t *ret_word)
-{
-	return vm_memory_read(&fw->s->memory, address, ret_word, sizeof(*ret_word));
-}
-
-/* ---- functions ---- */
-
-static bool read_php_function(struct frames_walk *fw, struct script_function *f)
-{
-	const struct uw_script_offsets *o = &fw->l->offsets;
-	uint32_t len;
-	uint8_t type;
-
-	if (!vm_memory_read(&fw->s->memory, f->address, &type, 1))
-		return false;
-	if (type == PHP_INTERNAL)
-		return read_word(fw, f->address + o->handler, &f->handler) && f->handler;
-	if ((type != PHP_USER && type != PHP_EVAL) ||
-	    !read_word(fw, f->address + o->code, &f->code) ||
-	    !vm_memory_read(&fw->s->memory, f->address + o->len, &len, sizeof(len)))
-		return false;
-	f->len = (uint64_t)len * o->unit;
-	return len && len < LEN_MAX;
-}
-
-static bool is_ruby(struct frames_walk *fw, uint64_t object, uint32_t type)
-{
-	uint64_t flags;
-
-	return read_word(fw, object, &flags) && (flags & RUBY_TYPE_MASK) == RUBY_IMEMO &&
-	       (flags >> RUBY_IMEMO_AT & 0xf) == type;
-}
-
-static bool read_ruby_function(struct frames_walk *fw, struct script_function *f)
-{
-	const struct uw_script_offsets *o = &fw->l->offsets;
-	uint64_t iseq = f->address, body;
-	uint32_t len, type;
-
-	if (is_ruby(fw, f->address, RUBY_METHOD)) {
-		if (!read_word(fw, f->address + o->definition, &body) ||
-		    !vm_memory_read(&fw->s->memory, body, &len, sizeof(len)) ||
-		    !read_word(fw, body + o->handler, &iseq))
-			return false;
-		if ((len & 0xf) == RUBY_CFUNC)
-			return (f->handler = iseq) != 0;
-		if ((len & 0xf) != RUBY_OF_ISEQ)
-			return false;
-	}
-	if (!is_ruby(fw, iseq, RUBY_ISEQ) || !read_word(fw, iseq + o->body, &body) ||
-	    !vm_memory_read(&fw->s->memory, body, &type, sizeof(type)) ||
-	    !vm_memory_read(&fw->s->memory, body + o->len, &len, sizeof(len)) ||
-	    !read_word(fw, body + o->code, &f->code))
-		return false;
-	f->lacks_class = type == RUBY_METHOD_ISEQ && iseq == f->address;
-	f->len = (uint64_t)len * o->unit;
-	return len && len < LEN_MAX;
-}
-
-/* ---- functions that were read ----
- *
- * The memory of a function that was freed is used for others.  One is known by its address and its sign (symbols/script-sign.h):
- *
- * - A frame that was copied at the sample has the sign, as of then: proved where memory had it before or has it still.
- * - Else the function is read after the sample.  It is proved where it was the same before the sample, and guessed where it is new. */
-
-static uint64_t time_of_reading(const struct frames_walk *fw)
-{
-	return clock_ns((clockid_t)fw->e->engine.settings.clock);
-}
-
-/* The place of the function at @address with @sign, 0: of the one that was there last.  It may hold another one, which is to be
- * replaced. */
-static struct script_function *slot_of(struct frames_walk *fw, uint64_t address, uint32_t sign)
-{
-	struct native_script *s = fw->s;
-	uint64_t hash = hash_u64(address ^ s->serial);
-	struct script_function *oldest = NULL, *last = NULL;
-
-	for (uint64_t i = 0; i < SCRIPT_PLACES; i++) {
-		struct script_function *f = &s->functions[(hash + i) % SCRIPT_FUNCTIONS];
-
-		if (f->serial == s->serial && f->address == address) {
-			if (sign && f->parts.sign == sign)
-				return f;
-			if (!sign && !f->gone && (!last || f->read_at > last->read_at))
-				last = f;
-		}
-		if (!oldest || (oldest->serial && (!f->serial || f->read_at < oldest->read_at)))
-			oldest = f;
-	}
-	return last ? last : oldest;
-}
-
-static bool is_at(const struct frames_walk *fw, const struct script_function *f, uint64_t address)
-{
-	return f->serial == fw->s->serial && f->address == address;
-}
-
-/* Forked processes have the same code at one address. */
-static uint64_t hash_of_handler(uint64_t handler, uint32_t serial)
-{
-	return hash_u64(handler ^ (uint64_t)serial << 48);
-}
-
-/* Lets function_in_c() find @f by its code.  A place with a function that has other code by now is free. */
-static void index_handler(struct native_script *s, const struct script_function *f)
-{
-	uint64_t hash = hash_of_handler(f->handler, f->serial);
-	uint16_t number = (uint16_t)(f - s->functions + 1), *place = NULL;
-
-	for (uint64_t i = 0; f->handler && i < SCRIPT_PLACES; i++) {
-		uint16_t *at = &s->handlers[(hash + i) % SCRIPT_HANDLERS];
-		const struct script_function *other = *at ? &s->functions[*at - 1] : NULL;
-
-		if (*at == number)
-			return;
-		if (!place && (!other || !other->handler ||
-			       (hash + i - hash_of_handler(other->handler, other->serial)) %
-					       SCRIPT_HANDLERS >=
-				       SCRIPT_PLACES))
-			place = at;
-	}
-	if (f->handler)
-		*(place ? place : &s->handlers[hash % SCRIPT_HANDLERS]) = number;
-}
-
-/* Reads the function at @address.  NULL: there is none. */
-static struct script_function *read_function(struct frames_walk *fw, uint64_t address)
-{
-	struct script_function f = {.address = address, .serial = fw->s->serial};
-	struct script_function *known = slot_of(fw, address, 0), *slot;
-
-	f.read_at = f.since =
-		fw->s->read_at; /* (a page may have been read for another stack of the batch) */
-	if (!address || address & 7 ||
-	    !(fw->ruby ? read_ruby_function(fw, &f) : read_php_function(fw, &f)) ||
-	    !script_sign(&fw->s->memory, fw->l, fw->ruby, address, &f.parts))
-		return NULL;
-	if (is_at(fw, known, address) && !known->gone) {
-		known->gone = known->parts.sign != f.parts.sign;
-		if (!known->gone) {
-			f.since = known->since;
-			f.explored = known->explored && f.code == known->code;
-		}
-	}
-	slot = slot_of(fw, address, f.parts.sign);
-	*slot = f;
-	index_handler(fw->s, slot);
-	return slot;
-}
-
-static uint64_t mixed(const struct script_sign *parts, const uint8_t **bytes)
-{
-	uint64_t hash = 0;
-
-	for (uint32_t i = 0; i < parts->n; i++)
-		for (uint32_t k = 0; k < parts->words[i]; k++, *bytes += 8)
-			hash = sign_mix(hash, word_of(*bytes, 0));
-	return hash;
-}
-
-/* Reads @f, and with it the functions that were there lately: one request for all.  Notes which are the same. */
-static void read_again(struct frames_walk *fw, struct script_function *f)
-{
-	struct uw_memory *memory = fw->w->snapshot->space->memory;
-	struct script_function *list[AGAIN_MAX] = {f};
-	struct uw_range ranges[AGAIN_MAX * SCRIPT_PARTS];
-	uint8_t bytes[AGAIN_MAX * SCRIPT_PARTS * SCRIPT_PART_WORDS * 8];
-	uint64_t now = time_of_reading(fw);
-	const uint8_t *at = bytes;
-	size_t n = 1, n_ranges = 0;
-
-	if (!memory || !memory->read_ranges || !script_step(fw->s, SCRIPT_FUNCTIONS))
-		return;
-	for (size_t i = 0; i < SCRIPT_FUNCTIONS && n < AGAIN_MAX; i++) {
-		struct script_function *other = &fw->s->functions[i];
-
-		if (other != f && other->serial == f->serial && other->parts.n && !other->gone &&
-		    now - other->used_at < AGAIN_NS)
-			list[n++] = other;
-	}
-	for (size_t i = 0; i < n; i++)
-		for (uint32_t k = 0; k < list[i]->parts.n; k++)
-			ranges[n_ranges++] = (struct uw_range){list[i]->parts.at[k],
-							       8ull * list[i]->parts.words[k]};
-	if (!memory->read_ranges(memory, ranges, n_ranges, bytes))
-		return;
-	for (size_t i = 0; i < n; i++) {
-		list[i]->gone = sign_end(mixed(&list[i]->parts, &at)) != list[i]->parts.sign;
-		list[i]->read_at = list[i]->gone ? list[i]->read_at : now;
-	}
-}
-
-/* Is @f, which is not gone, as it was, by a reading after the sample? */
-static bool is_still(struct frames_walk *fw, struct script_function *f)
-{
-	uint64_t time = fw->w->snapshot->time;
-
-	f->used_at = fw->s->read_at;
-	if (!time || f->read_at >= time)
-		return true;
-	if (fw->n_again++ < AGAINS_MAX)
-		read_again(fw, f);
-	return !f->gone && f->read_at >= time;
-}
-
-/* Was it there at the sample? */
-static bool is_proved(const struct frames_walk *fw, const struct script_function *f, uint32_t sign)
-{
-	return sign ? sign == f->parts.sign
-		    : !fw->w->snapshot->time || f->since <= fw->w->snapshot->time;
-}
-
-/* The function at @address that has @instruction (0: not known), and @sign where that is known; NULL: there is none. */
-static const struct script_function *function_at(struct frames_walk *fw, uint64_t address,
-						 uint64_t instruction, uint32_t sign)
-{
-	struct script_function *f = slot_of(fw, address, sign);
-
-	if (is_at(fw, f, address) && (sign ? f->parts.sign == sign : !f->gone) &&
-	    (f->handler || !instruction || script_function_has(f, instruction)) &&
-	    (sign || is_still(fw, f))) {
-		index_handler(fw->s, f); /* another one may have got its place */
-		return f;
-	}
-	f = read_function(fw, address);
-	return f && (!sign || f->parts.sign == sign) ? f : NULL;
-}
-
-/* The known function that has @instruction, as its memory is now; NULL: none. */
-static const struct script_function *function_of(struct frames_walk *fw, uint64_t instruction)
-{
-	for (size_t i = 0; i < SCRIPT_FUNCTIONS; i++) {
-		struct script_function *f = &fw->s->functions[i];
-
-		if (f->serial != fw->s->serial || f->gone || !script_function_has(f, instruction))
-			continue;
-		f = read_function(fw, f->address);
-		if (f && script_function_has(f, instruction))
-			return f;
-	}
-	return NULL;
-}
-
-/* The method entry of @f, an iseq that was found without it: the environment is read after the frame, and may be another one's. */
-static const struct script_function *with_class(const struct frames_walk *fw,
-						const struct script_function *f)
-{
-	for (size_t i = 0; f->lacks_class && i < SCRIPT_FUNCTIONS; i++) {
-		const struct script_function *method = &fw->s->functions[i];
-
-		if (method->serial == f->serial && method->code == f->code && !method->gone &&
-		    !method->lacks_class)
-			return method;
-	}
-	return f;
-}
-
-/* The function at @address is to be known by its code, or by its instructions. */
-static bool learn_function(struct frames_walk *fw, uint64_t address)
-{
-	const struct script_function *known = slot_of(fw, address, 0);
-
-	if (!is_at(fw, known, address))
-		return read_function(fw, address) != NULL;
-	index_handler(fw->s, known);
-	return true;
-}
 
 /* ---- frames ---- */
 
@@ -407,11 +89,12 @@ static bool ruby_method(struct frames_walk *fw, uint64_t flags, uint64_t at, uin
 
 	if (!in_c && (flags & RUBY_MAGIC_MASK) != RUBY_MAGIC_METHOD)
 		return true;
-	if (!read_word(fw, at - RUBY_METHOD_AT, &method))
+	if (!frames_read_word(fw, at - RUBY_METHOD_AT, &method))
 		return false;
-	if (!in_c && is_ruby(fw, method, RUBY_SVAR) && !read_word(fw, method + 8, &method))
+	if (!in_c && frames_is_ruby(fw, method, FRAMES_SVAR) &&
+	    !frames_read_word(fw, method + 8, &method))
 		return false;
-	if (in_c || is_ruby(fw, method, RUBY_METHOD))
+	if (in_c || frames_is_ruby(fw, method, FRAMES_METHOD))
 		*function = method;
 	return true;
 }
@@ -437,7 +120,7 @@ static bool read_frame(struct frames_walk *fw, uint64_t address, struct frame *r
 		ret_frame->last = word & o->last;
 		return true;
 	}
-	if (!read_word(fw, word_of(bytes, o->flags), &flags))
+	if (!frames_read_word(fw, word_of(bytes, o->flags), &flags))
 		return false;
 	if (!ruby_method(fw, flags, word_of(bytes, o->flags), &ret_frame->function))
 		return false;
@@ -467,8 +150,8 @@ static uint64_t current_at(struct frames_walk *fw)
 
 	if (!at || !fw->ruby)
 		return at;
-	return read_word(fw, at, &at) && read_word(fw, at + l->thread, &at) &&
-			       read_word(fw, at + l->context, &at)
+	return frames_read_word(fw, at, &at) && frames_read_word(fw, at + l->thread, &at) &&
+			       frames_read_word(fw, at + l->context, &at)
 		       ? at + l->innermost
 		       : 0;
 }
@@ -481,22 +164,31 @@ static uint64_t words_of(const struct frame *f)
 /* Which functions have called which, from the frame at @address outwards.  Returns how many. */
 static uint32_t find_calls(struct frames_walk *fw, uint64_t address, struct call calls[NOTED_MAX])
 {
+	uint32_t n = 0, n_unknown = 0;
 	uint64_t key = 0;
-	uint32_t n = 0;
 
 	for (uint32_t i = 0; address && i < NOTED_MAX / 2 && script_step(fw->s, 1); i++) {
 		const struct script_function *function = NULL;
 		struct frame f;
+		bool known = read_frame(fw, address, &f);
 
-		if (!read_frame(fw, address, &f))
-			break;
 		/* Stacks alone would show it only where it is a caller of theirs. */
-		script_note(fw->s, fw->e, address, f.function, words_of(&f));
-		if (f.function) {
-			function = function_at(fw, f.function, f.instruction, 0);
-			if (!function)
-				break;
-			function = with_class(fw, function);
+		if (known)
+			script_note(fw->s, fw->e, address, f.function, words_of(&f));
+		if (known && f.function) {
+			function = frames_function_at(fw, f.function, f.instruction, 0);
+			known = function != NULL;
+		}
+		/* Ruby: one that begins or ends.  The others are behind it. */
+		if (!known && (!fw->ruby || ++n_unknown > UNKNOWN_MAX))
+			break;
+		if (!known) {
+			key = 0;
+			address += fw->l->offsets.frame_bytes;
+			continue;
+		}
+		if (function) {
+			function = frames_with_class(fw, function);
 			if (key)
 				calls[n++] =
 					(struct call){key, id_of(function), address, f.instruction};
@@ -534,7 +226,7 @@ static uint32_t current_calls(struct frames_walk *fw, uint64_t at, struct call c
 												: 0;
 	memcpy(before, calls, n * sizeof(*calls));
 	vm_memory_renew(memory, memory->memory, memory->left);
-	if (!read_word(fw, at, &fw->current))
+	if (!frames_read_word(fw, at, &fw->current))
 		return 0;
 	n = find_calls(fw, fw->current, calls);
 	for (uint32_t i = 0; i < n; i++)
@@ -551,7 +243,7 @@ static void note_calls(struct frames_walk *fw)
 	uint32_t n;
 
 	fw->current = 0;
-	if (!at || !read_word(fw, at, &fw->current))
+	if (!at || !frames_read_word(fw, at, &fw->current))
 		return;
 	if (s->noted_serial == s->serial && s->read_at - s->noted_at < NOTED_NS)
 		return;
@@ -584,7 +276,7 @@ static void push_function(struct frames_walk *fw, const struct script_function *
 {
 	uint64_t position;
 
-	f = with_class(fw, f);
+	f = frames_with_class(fw, f);
 	position = f->len && script_function_has(f, instruction)
 			   ? (instruction - f->code) / fw->l->offsets.unit
 			   : UW_SCRIPT_NO_POSITION;
@@ -593,14 +285,14 @@ static void push_function(struct frames_walk *fw, const struct script_function *
 
 /* The functions that one calls.  Ruby: words of an iseq point to blocks, or to call data ─► call cache ─► method entry;
  * PHP: those of the frame's run-time cache point to functions. */
-static void learn_callees(struct frames_walk *fw, uint64_t frame, const struct script_function *f)
+static void learn_callees(struct frames_walk *fw, uint64_t frame, struct script_function *f)
 {
 	uint64_t words = f->code, len = f->len, word, at;
 	uint32_t cached = 0;
 
-	slot_of(fw, f->address, f->parts.sign)->explored = true;
+	f->explored = true;
 	if (!fw->ruby) {
-		if (!read_word(fw, frame + fw->l->offsets.cache, &words) ||
+		if (!frames_read_word(fw, frame + fw->l->offsets.cache, &words) ||
 		    !vm_memory_read(&fw->s->memory, f->address + fw->l->offsets.cache_len, &cached,
 				    sizeof(cached)))
 			return;
@@ -608,12 +300,14 @@ static void learn_callees(struct frames_walk *fw, uint64_t frame, const struct s
 	}
 	len = min_u64(len, 8ull * CALLEES_MAX);
 	for (uint64_t i = 0; i + 8 <= len && script_step(fw->s, 8); i += 8) {
-		if (!read_word(fw, words + i, &word) || !vm_memory_is_address(word) || word & 7)
+		if (!frames_read_word(fw, words + i, &word) || !vm_memory_is_address(word) ||
+		    word & 7)
 			continue;
-		if (learn_function(fw, word) || !fw->ruby)
+		if (frames_learn_function(fw, word) || !fw->ruby)
 			continue;
-		if (read_word(fw, word + CALL_CACHE, &at) && read_word(fw, at + CACHE_METHOD, &at))
-			(void)learn_function(fw, at);
+		if (frames_read_word(fw, word + CALL_CACHE, &at) &&
+		    frames_read_word(fw, at + CACHE_METHOD, &at))
+			(void)frames_learn_function(fw, at);
 	}
 }
 
@@ -621,15 +315,16 @@ static void learn_callees(struct frames_walk *fw, uint64_t frame, const struct s
 static const struct script_function *search_callees(struct frames_walk *fw, uint64_t address,
 						    uint64_t next)
 {
-	const struct script_function *f;
+	struct script_function *f;
 	struct frame frame;
 
 	for (uint32_t i = 0; i < CALLERS_MAX && read_frame(fw, address, &frame); i++) {
-		f = frame.function ? function_at(fw, frame.function, frame.instruction, frame.sign)
-				   : NULL;
+		f = frame.function
+			    ? frames_function_at(fw, frame.function, frame.instruction, frame.sign)
+			    : NULL;
 		if (f && f->len && !f->explored) {
 			learn_callees(fw, address, f);
-			f = function_of(fw, next);
+			f = frames_function_of(fw, next);
 			if (f)
 				return f;
 		}
@@ -643,12 +338,13 @@ static const struct script_function *search_callees(struct frames_walk *fw, uint
 static const struct script_function *anchor_function(struct frames_walk *fw, uint64_t address,
 						     const struct frame *f, uint64_t next)
 {
-	const struct script_function *now = function_at(fw, f->function, next, f->sign), *known;
+	const struct script_function *now = frames_function_at(fw, f->function, next, f->sign),
+				     *known;
 
 	if (f->sign)
 		return now;
-	known = now && script_function_has(now, next) ? now : function_of(fw, next);
-	if (known && !with_class(fw, known)->lacks_class)
+	known = now && script_function_has(now, next) ? now : frames_function_of(fw, next);
+	if (known && !frames_with_class(fw, known)->lacks_class)
 		return known;
 	now = search_callees(fw, address, next);
 	return now ? now : known;
@@ -682,7 +378,7 @@ static bool push_usual(struct frames_walk *fw, struct run *run, uint64_t key)
 {
 	bool proved = true;
 
-	for (; key && fw->n_usual < USUAL_MAX && script_step(fw->s, 1);) {
+	for (; key && fw->n_usual < FRAMES_USUAL && script_step(fw->s, 1);) {
 		uint64_t id, address, instruction, unused;
 		enum script_usual usual = usual_caller(fw, key, &id, &address);
 		const struct script_function *f;
@@ -693,7 +389,7 @@ static bool push_usual(struct frames_walk *fw, struct run *run, uint64_t key)
 			run->behind = address;
 			return true;
 		}
-		f = function_at(fw, id << 16 >> 16, 0, (uint32_t)(id >> 48));
+		f = frames_function_at(fw, id << 16 >> 16, 0, (uint32_t)(id >> 48));
 		if (!f)
 			return false;
 		if (usual_caller(fw, ~key, &instruction, &unused) == SCRIPT_UNUSUAL)
@@ -713,12 +409,13 @@ static bool push_anchor(struct frames_walk *fw, struct run *run, const struct an
 	const struct script_function *known = anchor_function(fw, anchor->frame, f, anchor->next);
 
 	if (known)
-		push_function(fw, known, anchor->next, is_proved(fw, known, f->sign));
+		push_function(fw, known, anchor->next, frames_is_proved(fw, known, f->sign));
 	else if (f->sign) /* it is gone, and had its name if an earlier sample has shown it */
 		push_place(fw, f->function, UW_SCRIPT_NO_POSITION, f->sign, true);
 	run->late = !f->exact && (!known || known->address != f->function);
-	run->call =
-		known && !f->exact ? key_of_call(anchor->frame, id_of(with_class(fw, known))) : 0;
+	run->call = known && !f->exact
+			    ? key_of_call(anchor->frame, id_of(frames_with_class(fw, known)))
+			    : 0;
 	if (!run->late)
 		return false;
 	if (push_usual(fw, run, run->call))
@@ -745,7 +442,7 @@ static bool was_pushed(const struct frames_walk *fw, uint64_t frame)
 static bool is_usual(struct frames_walk *fw, struct run *run, uint64_t address,
 		     const struct script_function *function)
 {
-	uint64_t id, at, known = id_of(with_class(fw, function));
+	uint64_t id, at, known = id_of(frames_with_class(fw, function));
 	bool is = run->call && usual_caller(fw, run->call, &id, &at) == SCRIPT_PROVED &&
 		  id == known && at == address;
 
@@ -762,7 +459,7 @@ static bool push_caller(struct frames_walk *fw, struct run *run, uint64_t addres
 
 	if (!f->function) /* the interpreter's own */
 		return true;
-	function = function_at(fw, f->function, f->instruction, f->sign);
+	function = frames_function_at(fw, f->function, f->instruction, f->sign);
 	if (!function && f->sign) {
 		push_place(fw, f->function, UW_SCRIPT_NO_POSITION, f->sign, true);
 		return true;
@@ -772,7 +469,7 @@ static bool push_caller(struct frames_walk *fw, struct run *run, uint64_t addres
 	proved = f->exact || (!is_dead(fw, address) &&
 			      script_same(fw->s, fw->e, fw->w, address, f->function, words_of(f)));
 	usual = !run->late && !f->exact && is_usual(fw, run, address, function);
-	proved = (proved || usual) && is_proved(fw, function, f->sign);
+	proved = (proved || usual) && frames_is_proved(fw, function, f->sign);
 	if (run->late)
 		proved &= !was_pushed(fw, address) && !script_flips(fw->s, address);
 	if (proved || !run->late)
@@ -793,8 +490,10 @@ static bool push_run(struct frames_walk *fw, const struct anchor *anchor, struct
 		if (!read_frame(fw, address, &f))
 			return false;
 		/* A function in C is not of a run: one that begins or ends has no function yet. */
-		if (fw->ruby && !f.instruction && (f.exact || i || !anchor->next))
+		if (fw->ruby && !f.instruction && (f.exact || i || !anchor->next)) {
+			run->behind = f.exact ? address : 0;
 			return f.exact;
+		}
 		if (!i && anchor->next) {
 			if (push_anchor(fw, run, anchor, &f))
 				return true;
@@ -810,87 +509,198 @@ static bool push_run(struct frames_walk *fw, const struct anchor *anchor, struct
 	return false;
 }
 
-/* ---- functions in C ---- */
+/* ---- functions in C ----
+ *
+ * One that has jumped to another one (Enumerator#each, preg_match_all) has no frame of its code, but one in memory:
+ *
+ *     memory     sum ──► each ──► times
+ *     C stack    sum ───────────► times */
 
-/* Reads the functions in C between two runs, so that they are known: PHP has them from @inner to @anchor, Ruby inwards from @anchor
- * on. */
-static void learn_inner(struct frames_walk *fw, uint64_t inner, uint64_t anchor)
+static uint64_t place_in_c(const struct script_function *f)
 {
-	uint64_t size = fw->l->offsets.frame_bytes;
-
-	for (uint32_t i = 1; i <= INNER_MAX && script_step(fw->s, 1); i++) {
-		uint64_t address = fw->ruby ? anchor - i * size : inner;
-		struct frame f;
-
-		if (!address || address == anchor || !read_frame(fw, address, &f))
-			return;
-		(void)(f.sign ? function_at(fw, f.function, 0, f.sign) != NULL
-			      : learn_function(fw, f.function));
-		inner = f.previous;
-	}
-}
-
-/* The function with its C code at the address of the walk's frame @index; NULL: none is known. */
-static const struct script_function *function_in_c(struct frames_walk *fw, uint32_t index)
-{
-	const struct native_script *s = fw->s;
-	uint64_t pc = uw_frame_lookup(fw->w->frames[index]), begin, end, hash;
-	struct native_place place;
-
-	if (!script_step(fw->s, SCRIPT_PLACES) || native_place(fw->w, pc, &place) != NATIVE_PLACE ||
-	    !place.image || !native_function(fw->e, &place, &begin, &end))
-		return NULL;
-	begin += pc - place.vaddr;
-	hash = hash_of_handler(begin, s->serial);
-	for (uint64_t i = 0; i < SCRIPT_PLACES; i++) {
-		uint16_t number = s->handlers[(hash + i) % SCRIPT_HANDLERS];
-		const struct script_function *f = number ? &s->functions[number - 1] : NULL;
-
-		if (f && f->handler == begin && f->serial == s->serial && !f->gone)
-			return f;
-	}
-	return NULL;
+	return uw_frame_of_script(
+		uw_script_place(f->address, UW_SCRIPT_NO_POSITION, f->parts.sign));
 }
 
 /* Notes which of the walk's frames [@from, @to) are functions in C. */
 static void find_inner(struct frames_walk *fw, uint32_t from, uint32_t to)
 {
 	fw->n_inner = 0;
-	from = to - from > 2 * INNER_MAX ? to - 2 * INNER_MAX : from;
-	for (uint32_t i = from; i < to && fw->n_inner < INNER_MAX; i++) {
-		const struct script_function *f = function_in_c(fw, i);
+	from = to - from > 2 * FRAMES_INNER ? to - 2 * FRAMES_INNER : from;
+	for (uint32_t i = from; i < to && fw->n_inner < FRAMES_INNER; i++) {
+		const struct script_function *f = frames_in_c(fw, i);
 
 		if (f)
-			fw->inner[fw->n_inner++] =
-				(struct inner){i, uw_script_place(f->address, UW_SCRIPT_NO_POSITION,
-								  f->parts.sign)};
+			fw->inner[fw->n_inner++] = (struct inner){i + 1, f->handler, place_in_c(f)};
 	}
 }
 
-/* PHP: a function in C that jumps to another one (preg_match_all) has no frame of its own code.  Where the frame at @inner,
- * as of the sample, is that of one that the loop at the walk's frame @to called, the frame inside the loop's stands for it.
- * */
-static void find_direct(struct frames_walk *fw, uint64_t inner, uint64_t anchor, uint32_t to)
+/* Adds to @list the function in C of the frame @f at @address, with a mark if it is not proved; it is known from then on.  Returns
+ * the new length. */
+static uint32_t list_in_c(struct frames_walk *fw, uint64_t address, const struct frame *f,
+			  struct inner list[FRAMES_INNER], uint32_t n)
 {
-	const struct script_function *f;
-	struct frame frame;
+	const struct script_function *known =
+		f->sign ? frames_function_at(fw, f->function, 0, f->sign)
+			: frames_learn_function(fw, f->function);
+	bool proved;
 
-	if (fw->ruby || fw->n_inner || !inner || inner == anchor ||
-	    !exact_frame(fw, inner, &frame) || frame.previous != anchor || frame.last)
-		return;
-	f = function_at(fw, frame.function, 0, frame.sign);
-	if (f && f->handler)
-		fw->inner[fw->n_inner++] = (struct inner){
-			to - 1, uw_script_place(f->address, UW_SCRIPT_NO_POSITION, f->parts.sign)};
+	if (!known || !known->handler || (!f->exact && is_dead(fw, address)))
+		return n;
+	proved =
+		(f->exact || script_same(fw->s, fw->e, fw->w, address, f->function, words_of(f))) &&
+		frames_is_proved(fw, known, f->sign);
+	list[n] = (struct inner){0, known->handler,
+				 place_in_c(known) | (proved ? 0 : UW_FRAME_GUESSED)};
+	return n + 1;
 }
 
-/* The walk's frames [@from, @to), each function in C behind the frame of its code. */
-static void push_inner(struct frames_walk *fw, uint32_t from, uint32_t to)
+/* The functions in C whose frames are between two runs, as memory has them: of PHP from @inner outwards to @anchor, of Ruby from
+ * @anchor inwards (up to @inner, where that is known).  Returns how many; *whole: these are all. */
+static uint32_t read_between(struct frames_walk *fw, uint64_t inner, uint64_t anchor,
+			     struct inner list[FRAMES_INNER], bool *whole)
 {
+	uint64_t size = fw->l->offsets.frame_bytes, address = fw->ruby ? anchor - size : inner;
+	uint32_t n = 0;
+	struct frame f;
+
+	for (uint32_t i = 0; i < FRAMES_INNER && script_step(fw->s, 1); i++) {
+		if (!address || (fw->ruby ? address < inner : address == anchor) ||
+		    !read_frame(fw, address, &f))
+			break;
+		n = list_in_c(fw, address, &f, list, n);
+		address = fw->ruby ? address - size : f.previous;
+	}
+	*whole = inner && (fw->ruby ? address < inner : address == anchor);
+	return n;
+}
+
+/* Late: is the call from the loop in hand at the sample still in hand? */
+static bool is_same_call(struct frames_walk *fw, const struct anchor *anchor)
+{
+	struct frame frame;
+
+	return anchor->next && !is_dead(fw, anchor->frame) &&
+	       read_frame(fw, anchor->frame, &frame) && frame.instruction == anchor->next;
+}
+
+/* Which function has jumped on between the function in C @outer (NULL: the loop) and @inner (NULL: none has a frame of its code), in the
+ * call from the loop at @next. */
+static uint64_t key_of_jump(uint64_t next, const struct inner *outer, const struct inner *inner)
+{
+	return hash_u64(next ^ hash_u64((inner ? inner->handler : 0) ^
+					hash_u64(outer ? outer->handler : 0)));
+}
+
+static void note_jump(struct frames_walk *fw, uint64_t key, const struct inner *jumped)
+{
+	if (!fw->w->snapshot->n_python)
+		script_note_most(fw->s, fw->e, key,
+				 jumped ? jumped->frame & ~UW_FRAME_GUESSED : RUN_ENDS, 0);
+}
+
+/* One more in front of the @n at the end of @all, inside of them.  Returns the new number. */
+static uint32_t add_inner(struct inner all[FRAMES_INNER], uint32_t n, struct inner f,
+			  uint32_t behind)
+{
+	if (n == FRAMES_INNER)
+		return n;
+	f.behind = behind;
+	all[FRAMES_INNER - n - 1] = f;
+	return n + 1;
+}
+
+/* @n functions at the end of @all are those of the walk. */
+static void take_inner(struct frames_walk *fw, const struct inner all[FRAMES_INNER], uint32_t n)
+{
+	fw->n_inner = n;
+	memmove(fw->inner, all + FRAMES_INNER - n, n * sizeof(*all));
+}
+
+/* Adds those of @list that have no frame of their code to the others, right inside the next one outwards or the loop, which is the
+ * walk's frame @loop.  Of those inside the innermost with a frame only the ones of a @whole list were there at the sample.
+ * false: memory is of another moment. */
+static bool add_jumped(struct frames_walk *fw, const struct inner list[FRAMES_INNER], uint32_t n,
+		       bool whole, uint32_t loop, uint64_t next)
+{
+	const struct inner *outer = NULL, *jumped = NULL;
+	struct inner all[FRAMES_INNER];
+	uint32_t k = fw->n_inner, n_all = 0, behind = loop;
+
+	if (!k && n)
+		note_jump(fw, key_of_jump(next, NULL, NULL), &list[fw->ruby ? 0 : n - 1]);
+	if (!k && !whole)
+		return false;
+	for (uint32_t i = 0; i < n && (k || whole); i++) {
+		const struct inner *f = &list[fw->ruby ? i : n - 1 - i], *own = &fw->inner[k - 1];
+
+		if (!k || own->handler != f->handler) {
+			n_all = add_inner(all, n_all, *f, behind);
+			jumped = f;
+			continue;
+		}
+		n_all = add_inner(all, n_all, f->frame & UW_FRAME_GUESSED ? *own : *f, own->behind);
+		note_jump(fw, key_of_jump(next, outer, f), jumped);
+		behind = own->behind - 1;
+		outer = f;
+		jumped = NULL;
+		k--;
+	}
+	if (!k)
+		take_inner(fw, all, n_all);
+	return !k;
+}
+
+/* The same by what earlier stacks have shown. */
+static void add_usual(struct frames_walk *fw, uint32_t loop, uint64_t next)
+{
+	const struct inner *outer = NULL;
+	struct inner all[FRAMES_INNER];
+	uint32_t n = 0, behind = loop;
+
+	for (uint32_t k = fw->n_inner; k > 0 || !outer; k--) {
+		const struct inner *own = k ? &fw->inner[k - 1] : NULL;
+		uint64_t key = key_of_jump(next, outer, own), frame, unused;
+		enum script_usual usual = usual_caller(fw, key, &frame, &unused);
+
+		if (usual != SCRIPT_UNUSUAL && frame != RUN_ENDS)
+			n = add_inner(all, n,
+				      (struct inner){.frame = frame | (usual == SCRIPT_PROVED
+									       ? 0
+									       : UW_FRAME_GUESSED)},
+				      behind);
+		if (!own)
+			break;
+		fw->w->res->lacks_functions |= usual == SCRIPT_UNUSUAL;
+		n = add_inner(all, n, *own, own->behind);
+		behind = own->behind - 1;
+		outer = own;
+	}
+	take_inner(fw, all, n);
+}
+
+/* The walk's frames [@from, @to) between two runs, each function in C behind the frame of its code.  @inner: the innermost frame
+ * of the interpreter there, 0: not known; @anchor: that of the outer run. */
+static void push_inner(struct frames_walk *fw, uint32_t from, uint32_t to, uint64_t inner,
+		       const struct anchor *anchor)
+{
+	bool exact = fw->w->snapshot->n_python != 0, whole = false;
+	struct inner list[FRAMES_INNER];
+	uint32_t n = 0;
+
+	if (to > from)
+		n = read_between(fw, inner, anchor->frame, list, &whole);
+	find_inner(fw, from, to);
+	if (exact && whole)
+		(void)add_jumped(fw, list, n, true, to, anchor->next);
+	else if (!exact && to > from &&
+		 !(is_same_call(fw, anchor) &&
+		   add_jumped(fw, list, n, whole && from, to, anchor->next)))
+		add_usual(fw, to, anchor->next);
 	for (uint32_t i = 0; i < fw->n_inner; i++) {
-		script_push_native(fw->s, fw->w, from, fw->inner[i].index + 1);
-		script_push(fw->s, uw_frame_of_script(fw->inner[i].frame));
-		from = fw->inner[i].index + 1;
+		script_push_native(fw->s, fw->w, from, fw->inner[i].behind);
+		script_push(fw->s, fw->inner[i].frame);
+		from = fw->inner[i].behind;
 	}
 	script_push_native(fw->s, fw->w, from, to);
 }
@@ -919,7 +729,7 @@ static void find_anchors(struct frames_walk *fw)
 	struct walk *w = fw->w;
 	struct cfi_regs regs;
 
-	for (uint32_t k = 0; k < fw->s->n_runs && k < ANCHORS_MAX; k++) {
+	for (uint32_t k = 0; k < fw->s->n_runs && k < FRAMES_ANCHORS; k++) {
 		uint32_t n = fw->s->runs[k] + 1;
 
 		if (!native_regs_of(fw->e, w, n, &regs))
@@ -934,6 +744,17 @@ static void find_anchors(struct frames_walk *fw)
 	}
 }
 
+/* Where the innermost run begins or ends, its registers are not set yet, or those of the run outwards.  Its frames were copied. */
+static void check_leaf_anchor(struct frames_walk *fw)
+{
+	struct frame unused;
+
+	if (fw->w->snapshot->n_python && !fw->s->runs[0] &&
+	    (fw->anchors[0].frame == fw->anchors[1].frame ||
+	     !exact_frame(fw, fw->anchors[0].frame, &unused)))
+		fw->anchors[0] = (struct anchor){0, 0};
+}
+
 /* The functions of run @k; *behind: in: what the run before it led to, out: the same for the next. */
 static void replace_run(struct frames_walk *fw, uint32_t k, uint64_t *behind)
 {
@@ -943,10 +764,10 @@ static void replace_run(struct frames_walk *fw, uint32_t k, uint64_t *behind)
 	struct run run = {.loop = loop};
 	uint32_t mark;
 
-	if (k < ANCHORS_MAX && fw->anchors[k].frame)
+	if (k < FRAMES_ANCHORS && fw->anchors[k].frame)
 		anchor = fw->anchors[k];
 	*behind = 0;
-	if (k + 1 < ANCHORS_MAX && k + 1 < s->n_runs)
+	if (k + 1 < FRAMES_ANCHORS && k + 1 < s->n_runs)
 		run.outer = fw->anchors[k + 1].frame;
 	if (fw->e->engine.settings.native_frames)
 		push_gap(fw, &run);
@@ -977,22 +798,17 @@ void native_frames(struct native_script *s, struct native *e, struct walk *w,
 	uint32_t from = 0;
 
 	find_anchors(&fw);
+	check_leaf_anchor(&fw);
 	if (!w->snapshot->n_python)
 		note_calls(&fw);
 	if (w->snapshot->n_python)
 		inner = w->snapshot->python[0] << 16 >> 16;
 	else if (!fw.ruby && s->runs[0])
-		(void)read_word(&fw, layout->current, &inner);
+		(void)frames_read_word(&fw, layout->current, &inner);
 	for (uint32_t k = 0; k < s->n_runs; k++) {
 		uint32_t run = s->runs[k];
-		uint64_t anchor = k < ANCHORS_MAX ? fw.anchors[k].frame : 0;
 
-		if (run > from)
-			learn_inner(&fw, inner, anchor);
-		find_inner(&fw, from, run);
-		if (run > from)
-			find_direct(&fw, inner, anchor, run);
-		push_inner(&fw, from, run);
+		push_inner(&fw, from, run, inner, &fw.anchors[min_u64(k, FRAMES_ANCHORS - 1)]);
 		replace_run(&fw, k, &inner);
 		from = run + 1;
 	}

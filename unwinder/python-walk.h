@@ -36,14 +36,6 @@ static inline bool read_late(struct python_walk *pw, uint64_t address, void *to,
 	return vm_memory_read(&pw->s->memory, address, to, len);
 }
 
-static inline uint64_t word_of(const uint8_t *bytes, size_t at)
-{
-	uint64_t word;
-
-	memcpy(&word, bytes + at, sizeof(word));
-	return word;
-}
-
 static inline uint64_t half_of(const uint8_t *bytes, size_t at)
 {
 	uint32_t half;

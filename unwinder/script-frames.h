@@ -207,6 +207,14 @@ struct native_script {
 	uint32_t n;
 };
 
+static inline uint64_t word_of(const uint8_t *bytes, size_t at)
+{
+	uint64_t word;
+
+	memcpy(&word, bytes + at, sizeof(word));
+	return word;
+}
+
 /* How long (ns) a reading of an object that may move stays valid: a part of the time from @since to @read_at, during
  * which the object was the same.  Each reading is a round trip to a helper process. */
 static inline uint64_t script_fresh(uint64_t since, uint64_t read_at)

@@ -287,7 +287,7 @@ php_regex() {
 	row php-regex 98 php -d pcre.jit=1 -r '$t = str_repeat("hello wor1d 123 foo bar@baz.com ababcddd 99 ", 200); $end = microtime(true) + '"$SECONDS_EACH"';
 		while (microtime(true) < $end) preg_match_all("/(\w+)\s+(\w+)@(\w+)\.com/", $t, $m);'
 	check php-regex-jit has php-regex ';pcre2_jit_match_8;\[pcre-jit\] '
-	[ -z "$BPF" ] || check php-regex-names has php-regex ';\{main\} \[php\];preg_match_all \[php\];'
+	check php-regex-names has php-regex ';\{main\} \[php\];preg_match_all \[php\];'
 }
 # script_leaves NAME REGEX : of PHP or Ruby.
 script_leaves() {
@@ -302,11 +302,19 @@ script_leaves() {
 		unable $1-calls "no BPF programs here: frames are read late"
 	fi
 }
-# Functions in C between a method and a block: none is there twice.
+# Functions in C between a method and a block: none is there twice, and Enumerator#each, which jumps to the next one, is there.
+# ruby_once NAME PERCENT
 ruby_once() {
-	row ruby-once 98 ruby -e 'def work(n) = n.times.sum { |i| i * i }; stop = Time.now + 2; work(2000) while Time.now < stop'
-	check ruby-once-names has ruby-once ';Object#work \[ruby\];.*;Enumerable#sum \[ruby\];.*;block in work \[ruby\]'
-	check ruby-once-none-twice hasnt ruby-once ';Enumerable#sum \[ruby\].*;Enumerable#sum \[ruby\]'
+	row $1 98 ruby -e 'def work(n) = n.times.sum { |i| i * i }; stop = Time.now + 3; work(2000) while Time.now < stop'
+	check $1-names has $1 ';Object#work \[ruby\];.*;Enumerable#sum \[ruby\];.*;block in work \[ruby\]'
+	check $1-none-twice hasnt $1 ';Enumerable#sum \[ruby\].*;Enumerable#sum \[ruby\]'
+	check $1-jumped jumped $1 $2
+}
+# From 1 s on: where frames are read late, what jumps is learned.
+jumped() {
+	"$PERFWIND" export --to folded --time 1s- -o - "$TMP/$1.pftrace" 2>/dev/null | awk -v name="$1" -v min="$2" '
+		/;Enumerable#sum \[ruby\];.*;Integer#times \[ruby\]/ { n += $NF; if (/;Enumerator#each \[ruby\];/) right += $NF }
+		END { printf "    %-24s Enumerator#each in %.2f %% of %d\n", name, 100 * right / n, n; exit n < 100 || right * 100 < min * n }'
 }
 # Behind the start; the frames of threads are read at the sample, too.
 ruby_threads() {
@@ -348,7 +356,8 @@ if has_tool php php; then
 	twice php script_leaves php ';\{main\} \[php\];([^;]*;)?main \[php\];left \[php\];([^;]*;)*generate \[php\];Pair::one \[php\]'
 fi
 if has_tool ruby ruby; then
-	twice ruby-once ruby_once
+	twice ruby-once ruby_once ruby-once 98
+	PERFWIND_WITHOUT=bpf twice ruby-once-late ruby_once ruby-once-late 80
 	twice ruby script_leaves ruby \
 		';<main> \[ruby\];([^;]*;)?Object#main \[ruby\];Object#left \[ruby\];Object#generate \[ruby\];([^;]*;)*Integer#times \[ruby\];([^;]*;)*block in generate \[ruby\];Pair#one \[ruby\]'
 	[ -z "$BPF" ] || twice ruby-threads ruby_threads

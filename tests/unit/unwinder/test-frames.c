@@ -77,7 +77,7 @@ static void put_php(struct fixture *f, struct program *p)
 	p->f = sc_php_function(&sc, 0, "f", file, 3);
 	p->other = sc_php_function(&sc, 0, "other", file, 4);
 	p->map = sc_php_internal(&sc, "map", SMALL);
-	p->main_frame = sc_php_frame(&sc, p->main, sc_code(&sc, p->main) + 32, 0, true);
+	p->main_frame = sc_php_frame(&sc, p->main, sc_code(&sc, p->main) + 160, 0, true);
 	p->map_frame = sc_php_frame(&sc, p->map, 0, p->main_frame, false);
 	p->g_frame = sc_php_frame(&sc, p->g, sc_code(&sc, p->g) + 64, p->map_frame, true);
 	p->f_frame = sc_php_frame(&sc, p->f, sc_code(&sc, p->f), p->g_frame, false);
@@ -264,11 +264,39 @@ static void test_php_exact(void **state)
 	run(f, FRAMED);
 	EXPECT(f, named(p.f, 3), named(p.g, 3), CALLED(SMALL + 1), IN_C(p.map), named(p.main, 5),
 	       CALLED(ROOTED + 1));
-	words[7] |= 1ull << 48; /* another run's */
+	f->snapshot.n_python = 3; /* the copy ends before the loop's frame */
 	run(f, FRAMED);
 	EXPECT(f, named(p.f, 3), named(p.g, 3), CALLED(SMALL + 1), named(p.main, 5),
 	       CALLED(ROOTED + 1));
 	f->snapshot.n_python = 0;
+	uw_module_unref(p.module);
+}
+
+/* A function in C that jumps to another one, in frames that are read late: as they are while the call is in hand, then as they were
+ * in the last of these readings. */
+static void test_php_jumped(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t until = clock_ns(CLOCK_MONOTONIC) + 20 * NSEC_PER_SEC;
+	struct program p;
+
+	put_php(f, &p);
+	sc_set(&sc, p.map + 72, SAVES, 8);
+	run(f, FRAMED);
+	EXPECT(f, named(p.f, 3), GUESSED(p.g, 2), CALLED(SMALL + 1),
+	       GUESSED(p.map, UW_SCRIPT_NO_POSITION), named(p.main, 5), CALLED(ROOTED + 1));
+	f->snapshot.time = UINT64_MAX;
+	do {
+		assert_true(clock_ns(CLOCK_MONOTONIC) < until);
+		sc_set(&sc, p.main_frame, sc_code(&sc, p.main) + 160, 8);
+		interpreter_rests(f->engine);
+		run(f, FRAMED);
+		sc_set(&sc, p.main_frame, sc_code(&sc, p.main) + 96, 8);
+		interpreter_rests(f->engine);
+		run(f, FRAMED);
+	} while (f->res.n_frames < 6);
+	EXPECT(f, named(p.f, 3), GUESSED(p.g, 2), CALLED(SMALL + 1),
+	       GUESSED(p.map, UW_SCRIPT_NO_POSITION), named(p.main, 5), CALLED(ROOTED + 1));
 	uw_module_unref(p.module);
 }
 
@@ -469,6 +497,60 @@ static void test_ruby(void **state)
 	uw_module_unref(p.module);
 }
 
+/* A function in C that has jumped to another one, inside of which the sample is. */
+static void test_ruby_jumped(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t frames, each, words[4 * UW_PYTHON_WORDS];
+	uint64_t until = clock_ns(CLOCK_MONOTONIC) + 20 * NSEC_PER_SEC;
+	struct program p = {0};
+
+	sc_ruby_init(&sc);
+	p.f = sc_ruby_function(&sc, "f", sc_string(&sc, "a.rb"), 5, SC_CODE);
+	p.map = sc_ruby_method(&sc, 1, SMALL);
+	each = sc_ruby_method(&sc, 1, SAVES);
+	frames = sc_ruby_frames(&sc);
+	sc_ruby_frame(&sc, frames, 0, 0, 0x55550001);
+	sc_set(&sc, frames + 1024 - 16, p.map, 8);
+	sc_ruby_frame(&sc, frames + 64, 0, 0, 0x55550001);
+	sc_set(&sc, frames + 64 + 1024 - 16, each, 8);
+	sc_ruby_frame(&sc, frames + 128, p.f, sc_code(&sc, p.f) + 24, 0x11110021);
+	set_registers(f, frames + 128, sc_code(&sc, p.f) + 24);
+	put_stack(f, &p);
+	f->stack[INNER_RA] = ROOTED + 1;
+	run(f, SMALL);
+	EXPECT(f, SMALL, IN_C(p.map), IN_C(each) | UW_FRAME_GUESSED, named(p.f, 3),
+	       CALLED(ROOTED + 1));
+	/* Another call is in hand when the frames are read. */
+	sc_ruby_frame(&sc, frames + 128, p.f, sc_code(&sc, p.f) + 32, 0x11110021);
+	run(f, SMALL);
+	EXPECT(f, SMALL, IN_C(p.map), named(p.f, 3), CALLED(ROOTED + 1));
+	assert_true(f->res.lacks_functions);
+	f->snapshot.time = UINT64_MAX;
+	do {
+		assert_true(clock_ns(CLOCK_MONOTONIC) < until);
+		sc_ruby_frame(&sc, frames + 128, p.f, sc_code(&sc, p.f) + 24, 0x11110021);
+		interpreter_rests(f->engine);
+		run(f, SMALL);
+		sc_ruby_frame(&sc, frames + 128, p.f, sc_code(&sc, p.f) + 32, 0x11110021);
+		interpreter_rests(f->engine);
+		run(f, SMALL);
+	} while (f->res.lacks_functions);
+	EXPECT(f, SMALL, IN_C(p.map), IN_C(each) | UW_FRAME_GUESSED, named(p.f, 3),
+	       CALLED(ROOTED + 1));
+	/* The sample's own frames. */
+	memcpy(words,
+	       (uint64_t[]){frames, p.map, 0, frames + 64, each, 0, frames + 128, p.f | 1ull << 48,
+			    sc_code(&sc, p.f) + 24, 0, 0, 0},
+	       sizeof(words));
+	f->snapshot.python = words;
+	f->snapshot.n_python = 3;
+	run(f, SMALL);
+	EXPECT(f, SMALL, IN_C(p.map), IN_C(each), named(p.f, 3), CALLED(ROOTED + 1));
+	f->snapshot.n_python = 0;
+	uw_module_unref(p.module);
+}
+
 /* enum iseq_type, the first word of a body: 1 is a method's. */
 static void mark_method(uint64_t iseq)
 {
@@ -572,6 +654,7 @@ int main(void)
 		TEST(test_php),
 		TEST(test_php_late),
 		TEST(test_php_seldom),
+		TEST(test_php_jumped),
 		TEST(test_php_leaf_in_c),
 		TEST(test_php_exact),
 		TEST(test_php_reused),
@@ -580,6 +663,7 @@ int main(void)
 		TEST(test_php_begin),
 		TEST(test_php_callee),
 		TEST(test_ruby),
+		TEST(test_ruby_jumped),
 		TEST(test_ruby_method_frames),
 		TEST(test_wrong_frames),
 		TEST(test_pending),

@@ -1,0 +1,300 @@
+/* native-functions.c - see frames-walk.h.  The functions of PHP and Ruby: which one an address, an instruction or C code is of. */
+#include "unwinder/frames-walk.h"
+
+enum {
+	LEN_MAX = 1 << 24,
+	AGAIN_MAX = 60,	       /* functions read with one that is read again, which were */
+	AGAINS_MAX = 4,	       /* readings of this kind for one stack */
+	AGAIN_NS = 1000000000, /* ... looked for not longer ago */
+	PHP_INTERNAL = 1,      /* zend_function.type */
+	PHP_USER = 2,
+	PHP_EVAL = 4,
+	RUBY_TYPE_MASK = 0x1f, /* RBasic.flags */
+	RUBY_IMEMO = 0x1a,
+	RUBY_IMEMO_AT = 12,
+	RUBY_OF_ISEQ = 0, /* rb_method_type_t */
+	RUBY_CFUNC = 1,
+	RUBY_METHOD_ISEQ = 1, /* enum iseq_type */
+};
+
+/* ---- functions ---- */
+
+static bool read_php_function(struct frames_walk *fw, struct script_function *f)
+{
+	const struct uw_script_offsets *o = &fw->l->offsets;
+	uint32_t len;
+	uint8_t type;
+
+	if (!vm_memory_read(&fw->s->memory, f->address, &type, 1))
+		return false;
+	if (type == PHP_INTERNAL)
+		return frames_read_word(fw, f->address + o->handler, &f->handler) && f->handler;
+	if ((type != PHP_USER && type != PHP_EVAL) ||
+	    !frames_read_word(fw, f->address + o->code, &f->code) ||
+	    !vm_memory_read(&fw->s->memory, f->address + o->len, &len, sizeof(len)))
+		return false;
+	f->len = (uint64_t)len * o->unit;
+	return len && len < LEN_MAX;
+}
+
+bool frames_is_ruby(struct frames_walk *fw, uint64_t address, enum frames_imemo type)
+{
+	uint64_t flags;
+
+	return frames_read_word(fw, address, &flags) && (flags & RUBY_TYPE_MASK) == RUBY_IMEMO &&
+	       (flags >> RUBY_IMEMO_AT & 0xf) == (uint64_t)type;
+}
+
+static bool read_ruby_function(struct frames_walk *fw, struct script_function *f)
+{
+	const struct uw_script_offsets *o = &fw->l->offsets;
+	uint64_t iseq = f->address, body;
+	uint32_t len, type;
+
+	if (frames_is_ruby(fw, f->address, FRAMES_METHOD)) {
+		if (!frames_read_word(fw, f->address + o->definition, &body) ||
+		    !vm_memory_read(&fw->s->memory, body, &len, sizeof(len)) ||
+		    !frames_read_word(fw, body + o->handler, &iseq))
+			return false;
+		if ((len & 0xf) == RUBY_CFUNC)
+			return (f->handler = iseq) != 0;
+		if ((len & 0xf) != RUBY_OF_ISEQ)
+			return false;
+	}
+	if (!frames_is_ruby(fw, iseq, FRAMES_ISEQ) ||
+	    !frames_read_word(fw, iseq + o->body, &body) ||
+	    !vm_memory_read(&fw->s->memory, body, &type, sizeof(type)) ||
+	    !vm_memory_read(&fw->s->memory, body + o->len, &len, sizeof(len)) ||
+	    !frames_read_word(fw, body + o->code, &f->code))
+		return false;
+	f->lacks_class = type == RUBY_METHOD_ISEQ && iseq == f->address;
+	f->len = (uint64_t)len * o->unit;
+	return len && len < LEN_MAX;
+}
+
+/* ---- functions that were read ----
+ *
+ * The memory of a function that was freed is used for others.  One is known by its address and its sign (symbols/script-sign.h):
+ *
+ * - A frame that was copied at the sample has the sign, as of then: proved where memory had it before or has it still.
+ * - Else the function is read after the sample.  It is proved where it was the same before the sample, and guessed where it is new. */
+
+static uint64_t time_of_reading(const struct frames_walk *fw)
+{
+	return clock_ns((clockid_t)fw->e->engine.settings.clock);
+}
+
+/* The place of the function at @address with @sign, 0: of the one that was there last.  It may hold another one, which is to be
+ * replaced. */
+static struct script_function *slot_of(struct frames_walk *fw, uint64_t address, uint32_t sign)
+{
+	struct native_script *s = fw->s;
+	uint64_t hash = hash_u64(address ^ s->serial);
+	struct script_function *oldest = NULL, *last = NULL;
+
+	for (uint64_t i = 0; i < SCRIPT_PLACES; i++) {
+		struct script_function *f = &s->functions[(hash + i) % SCRIPT_FUNCTIONS];
+
+		if (f->serial == s->serial && f->address == address) {
+			if (sign && f->parts.sign == sign)
+				return f;
+			if (!sign && !f->gone && (!last || f->read_at > last->read_at))
+				last = f;
+		}
+		if (!oldest || (oldest->serial && (!f->serial || f->read_at < oldest->read_at)))
+			oldest = f;
+	}
+	return last ? last : oldest;
+}
+
+static bool is_at(const struct frames_walk *fw, const struct script_function *f, uint64_t address)
+{
+	return f->serial == fw->s->serial && f->address == address;
+}
+
+/* Forked processes have the same code at one address. */
+static uint64_t hash_of_handler(uint64_t handler, uint32_t serial)
+{
+	return hash_u64(handler ^ (uint64_t)serial << 48);
+}
+
+/* Lets frames_in_c() find @f by its code.  A place with a function that has other code by now is free. */
+static void index_handler(struct native_script *s, const struct script_function *f)
+{
+	uint64_t hash = hash_of_handler(f->handler, f->serial);
+	uint16_t number = (uint16_t)(f - s->functions + 1), *place = NULL;
+
+	for (uint64_t i = 0; f->handler && i < SCRIPT_PLACES; i++) {
+		uint16_t *at = &s->handlers[(hash + i) % SCRIPT_HANDLERS];
+		const struct script_function *other = *at ? &s->functions[*at - 1] : NULL;
+
+		if (*at == number)
+			return;
+		if (!place && (!other || !other->handler ||
+			       (hash + i - hash_of_handler(other->handler, other->serial)) %
+					       SCRIPT_HANDLERS >=
+				       SCRIPT_PLACES))
+			place = at;
+	}
+	if (f->handler)
+		*(place ? place : &s->handlers[hash % SCRIPT_HANDLERS]) = number;
+}
+
+/* Reads the function at @address.  NULL: there is none. */
+static struct script_function *read_function(struct frames_walk *fw, uint64_t address)
+{
+	struct script_function f = {.address = address, .serial = fw->s->serial};
+	struct script_function *known = slot_of(fw, address, 0), *slot;
+
+	f.read_at = f.since =
+		fw->s->read_at; /* (a page may have been read for another stack of the batch) */
+	if (!address || address & 7 ||
+	    !(fw->ruby ? read_ruby_function(fw, &f) : read_php_function(fw, &f)) ||
+	    !script_sign(&fw->s->memory, fw->l, fw->ruby, address, &f.parts))
+		return NULL;
+	if (is_at(fw, known, address) && !known->gone) {
+		known->gone = known->parts.sign != f.parts.sign;
+		if (!known->gone) {
+			f.since = known->since;
+			f.explored = known->explored && f.code == known->code;
+		}
+	}
+	slot = slot_of(fw, address, f.parts.sign);
+	*slot = f;
+	index_handler(fw->s, slot);
+	return slot;
+}
+
+static uint64_t mixed(const struct script_sign *parts, const uint8_t **bytes)
+{
+	uint64_t hash = 0;
+
+	for (uint32_t i = 0; i < parts->n; i++)
+		for (uint32_t k = 0; k < parts->words[i]; k++, *bytes += 8)
+			hash = sign_mix(hash, word_of(*bytes, 0));
+	return hash;
+}
+
+/* Reads @f, and with it the functions that were there lately: one request for all.  Notes which are the same. */
+static void read_again(struct frames_walk *fw, struct script_function *f)
+{
+	struct uw_memory *memory = fw->w->snapshot->space->memory;
+	struct script_function *list[AGAIN_MAX] = {f};
+	struct uw_range ranges[AGAIN_MAX * SCRIPT_PARTS];
+	uint8_t bytes[AGAIN_MAX * SCRIPT_PARTS * SCRIPT_PART_WORDS * 8];
+	uint64_t now = time_of_reading(fw);
+	const uint8_t *at = bytes;
+	size_t n = 1, n_ranges = 0;
+
+	if (!memory || !memory->read_ranges || !script_step(fw->s, SCRIPT_FUNCTIONS))
+		return;
+	for (size_t i = 0; i < SCRIPT_FUNCTIONS && n < AGAIN_MAX; i++) {
+		struct script_function *other = &fw->s->functions[i];
+
+		if (other != f && other->serial == f->serial && other->parts.n && !other->gone &&
+		    now - other->used_at < AGAIN_NS)
+			list[n++] = other;
+	}
+	for (size_t i = 0; i < n; i++)
+		for (uint32_t k = 0; k < list[i]->parts.n; k++)
+			ranges[n_ranges++] = (struct uw_range){list[i]->parts.at[k],
+							       8ull * list[i]->parts.words[k]};
+	if (!memory->read_ranges(memory, ranges, n_ranges, bytes))
+		return;
+	for (size_t i = 0; i < n; i++) {
+		list[i]->gone = sign_end(mixed(&list[i]->parts, &at)) != list[i]->parts.sign;
+		list[i]->read_at = list[i]->gone ? list[i]->read_at : now;
+	}
+}
+
+/* Is @f, which is not gone, as it was, by a reading after the sample? */
+static bool is_still(struct frames_walk *fw, struct script_function *f)
+{
+	uint64_t time = fw->w->snapshot->time;
+
+	f->used_at = fw->s->read_at;
+	if (!time || f->read_at >= time)
+		return true;
+	if (fw->n_again++ < AGAINS_MAX)
+		read_again(fw, f);
+	return !f->gone && f->read_at >= time;
+}
+
+bool frames_is_proved(const struct frames_walk *fw, const struct script_function *f, uint32_t sign)
+{
+	return sign ? sign == f->parts.sign
+		    : !fw->w->snapshot->time || f->since <= fw->w->snapshot->time;
+}
+
+struct script_function *frames_function_at(struct frames_walk *fw, uint64_t address,
+					   uint64_t instruction, uint32_t sign)
+{
+	struct script_function *f = slot_of(fw, address, sign);
+
+	if (is_at(fw, f, address) && (sign ? f->parts.sign == sign : !f->gone) &&
+	    (f->handler || !instruction || script_function_has(f, instruction)) &&
+	    (sign || is_still(fw, f))) {
+		index_handler(fw->s, f); /* another one may have got its place */
+		return f;
+	}
+	f = read_function(fw, address);
+	return f && (!sign || f->parts.sign == sign) ? f : NULL;
+}
+
+struct script_function *frames_function_of(struct frames_walk *fw, uint64_t instruction)
+{
+	for (size_t i = 0; i < SCRIPT_FUNCTIONS; i++) {
+		struct script_function *f = &fw->s->functions[i];
+
+		if (f->serial != fw->s->serial || f->gone || !script_function_has(f, instruction))
+			continue;
+		f = read_function(fw, f->address);
+		if (f && script_function_has(f, instruction))
+			return f;
+	}
+	return NULL;
+}
+
+const struct script_function *frames_with_class(const struct frames_walk *fw,
+						const struct script_function *f)
+{
+	for (size_t i = 0; f->lacks_class && i < SCRIPT_FUNCTIONS; i++) {
+		const struct script_function *method = &fw->s->functions[i];
+
+		if (method->serial == f->serial && method->code == f->code && !method->gone &&
+		    !method->lacks_class)
+			return method;
+	}
+	return f;
+}
+
+struct script_function *frames_learn_function(struct frames_walk *fw, uint64_t address)
+{
+	struct script_function *known = slot_of(fw, address, 0);
+
+	if (!is_at(fw, known, address))
+		return read_function(fw, address);
+	index_handler(fw->s, known);
+	return known;
+}
+
+const struct script_function *frames_in_c(struct frames_walk *fw, uint32_t index)
+{
+	const struct native_script *s = fw->s;
+	uint64_t pc = uw_frame_lookup(fw->w->frames[index]), begin, end, hash;
+	struct native_place place;
+
+	if (!script_step(fw->s, SCRIPT_PLACES) || native_place(fw->w, pc, &place) != NATIVE_PLACE ||
+	    !place.image || !native_function(fw->e, &place, &begin, &end))
+		return NULL;
+	begin += pc - place.vaddr;
+	hash = hash_of_handler(begin, s->serial);
+	for (uint64_t i = 0; i < SCRIPT_PLACES; i++) {
+		uint16_t number = s->handlers[(hash + i) % SCRIPT_HANDLERS];
+		const struct script_function *f = number ? &s->functions[number - 1] : NULL;
+
+		if (f && f->handler == begin && f->serial == s->serial && !f->gone)
+			return f;
+	}
+	return NULL;
+}
