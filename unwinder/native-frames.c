@@ -18,7 +18,7 @@
  *   with its frame at this address (script_usual()): a guess, and proved after more readings.  These begin at the innermost frame
  *   as it is then: what lies inside it was left there by calls that have ended.
  * - Where BPF programs are permitted, one has copied these frames at the sample (perf/at-sample.h): they are proved.
- * - A function in C is proved by its code: the C stack has a frame of it. */
+ * - A function in C is proved by its code, of which the C stack has a frame; one that has jumped to another has none. */
 #include "unwinder/frames-walk.h"
 
 enum {
@@ -555,7 +555,7 @@ static uint32_t list_in_c(struct frames_walk *fw, uint64_t address, const struct
 	return n + 1;
 }
 
-/* The functions in C whose frames are between two runs, as memory has them: of PHP from @inner outwards to @anchor, of Ruby from
+/* The functions in C with frames between two runs, as memory has them: of PHP from @inner outwards to @anchor, of Ruby from
  * @anchor inwards (up to @inner, where that is known).  Returns how many; *whole: these are all. */
 static uint32_t read_between(struct frames_walk *fw, uint64_t inner, uint64_t anchor,
 			     struct inner list[FRAMES_INNER], bool *whole)
