@@ -82,12 +82,20 @@ static int has_process(const char *cgroup)
 
 static int check_cgroup(const char *cgroup)
 {
-	int r = has_folder(cgroup) ? 1 : has_process(cgroup);
+	bool dots = procfs_cgroup_has_dots(cgroup);
+	int r = !dots && has_folder(cgroup) ? 1 : has_process(cgroup);
 
 	if (r < 0)
 		log_error("record: -G %.256s: %s", cgroup, strerror(-r));
 	if (r)
 		return r < 0 ? trace(r) : 0;
+	if (dots) {
+		log_error("record: -G %.256s: `.` and `..` may lead out of the root of the "
+			  "cgroups, and no process is in a cgroup of this path; "
+			  "hint: its path from the root as `systemd-cgls` shows it, / for all",
+			  cgroup);
+		return fail(-EINVAL);
+	}
 	log_error(
 		"record: -G %.256s: no cgroup of this name is in " CGROUPS ", and no process is "
 		"in it (`systemd-cgls` lists the cgroups, `cat /proc/PID/cgroup` the cgroups of a "

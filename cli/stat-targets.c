@@ -183,6 +183,14 @@ static int add_cgroups(struct stat_targets *t, const struct stat_scope *scope,
 			log_error("stat: at most %zu cgroups", t->n_cgroups);
 			return fail(-EINVAL);
 		}
+		if (procfs_cgroup_has_dots(path)) {
+			log_error("stat: -G %.256s: `.` and `..` may lead out of the root of the "
+				  "cgroups; "
+				  "hint: its path from the root as `systemd-cgls` shows it, / for "
+				  "all",
+				  path);
+			return fail(-EINVAL);
+		}
 		target.cgroup_fd = open_cgroup(path);
 		if (is_shortage(target.cgroup_fd))
 			return fail_with("cgroups", target.cgroup_fd);

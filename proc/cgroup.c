@@ -129,3 +129,15 @@ bool procfs_cgroup_below(const char *path, const char *wanted)
 		len--;
 	return !len || (!strncmp(path, wanted, len) && (path[len] == '/' || !path[len]));
 }
+
+bool procfs_cgroup_has_dots(const char *path)
+{
+	while (*path) {
+		size_t len = strcspn(path, "/");
+
+		if (len && len <= 2 && strspn(path, ".") >= len)
+			return true;
+		path += len + (path[len] == '/');
+	}
+	return false;
+}

@@ -53,6 +53,9 @@ int procfs_cgroup(const char *root, uint32_t pid, char **ret_path);
 /* The same of the file's text. */
 /* Is @path the cgroup @wanted or below it?  A slash at the begin or end of @wanted has no effect. */
 bool procfs_cgroup_below(const char *path, const char *wanted);
+/* Has it a component "." or "..", so that as a folder it may lie outside of the root?  In /proc/PID/cgroup "/../x" is a cgroup outside
+ * of our cgroup namespace. */
+bool procfs_cgroup_has_dots(const char *path);
 int procfs_cgroup_parse(const char *text, char **ret_path);
 /* The same in place, not NUL-terminated. */
 int procfs_cgroup_find(const char *text, const char **ret_path, size_t *ret_len);

@@ -123,6 +123,7 @@ verdict thread 0 'samples? in' record -t $one -d 0.5 -o thread.pftrace
 prints thread-alone 0 "^ *100\.00 .*\b$one\b" report --by thread thread.pftrace
 kill $threads
 verdict no-cgroup 2 '^perfwind: record: -G no/such: no cgroup of this name is in /sys/fs/cgroup, ' record -G no/such -d 0.1
+verdict cgroup-outside 2 "^perfwind: record: -G \.\.: .* may lead out of the root of the cgroups, .*; hint: " record -G .. -d 0.1
 verdict no-thread 2 'there is no thread with this id' record -t 4194304 -d 0.1
 if is_root; then
 	prints machine 0 'samples? in' record -a -g -o all.pftrace -- sleep 0.3

@@ -46,6 +46,8 @@ static void test_cgroup(void **state)
 
 	(void)state;
 	assert_int_equal(record_scope_init(&scope, NULL, "no such cgroup"), -EINVAL);
+	/* There is this folder, and it is no cgroup below the root. */
+	assert_int_equal(record_scope_init(&scope, NULL, "../cgroup"), -EINVAL);
 	if (procfs_cgroup("", (uint32_t)getpid(), &path) < 0)
 		return; /* a kernel without cgroups */
 	assert_int_equal(record_scope_init(&scope, NULL, path), 0);

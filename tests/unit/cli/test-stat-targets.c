@@ -93,12 +93,15 @@ static void test_cpus(void **state)
 /* Cgroups are looked up by name, and there is none of this one. */
 static void test_cgroup(void **state)
 {
-	const struct stat_scope scope = {.by = STAT_CGROUP, .cgroups = "no/such/cgroup"};
+	const struct stat_scope scope = {.by = STAT_CGROUP, .cgroups = "no/such/cgroup"},
+				outside = {.by = STAT_CGROUP, .cgroups = "../cgroup"};
 	struct stat_targets t;
 
 	(void)state;
 	assert_true(stat_targets_init(&t, &scope) < 0);
 	assert_int_equal(t.n, 0);
+	stat_targets_deinit(&t);
+	assert_int_equal(stat_targets_init(&t, &outside), -EINVAL);
 	stat_targets_deinit(&t);
 }
 

@@ -91,6 +91,18 @@ static void of_this_process(void **state)
 	assert_int_equal(procfs_cgroup("", 0x3ffffff, &path), -ENOENT); /* over any pid_max */
 }
 
+static void dots(void **state)
+{
+	(void)state;
+	assert_true(procfs_cgroup_has_dots(".."));
+	assert_true(procfs_cgroup_has_dots("/../other"));
+	assert_true(procfs_cgroup_has_dots("a/./b"));
+	assert_true(procfs_cgroup_has_dots("a//.."));
+	assert_false(procfs_cgroup_has_dots(""));
+	assert_false(procfs_cgroup_has_dots("/"));
+	assert_false(procfs_cgroup_has_dots("/a.b/..c/d../..."));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -99,6 +111,7 @@ int main(void)
 		cmocka_unit_test(both),
 		cmocka_unit_test(what_is_no_line_is_passed_over),
 		cmocka_unit_test(of_this_process),
+		cmocka_unit_test(dots),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
