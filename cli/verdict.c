@@ -160,14 +160,14 @@ static void print_script(const struct session_summary *s, FILE *out)
 	print_freed(a, out);
 	if (!a->lacks_functions)
 		return;
-	fprintf(out, "  script   %s (%.2f %%) lack functions between others",
-		text_count(a->lacks_functions, n), text_percent(a->lacks_functions, a->emitted));
+	fprintf(out, "  script   %s stack%s (%.2f %%) lack functions of the script",
+		text_count(a->lacks_functions, n), a->lacks_functions == 1 ? "" : "s",
+		text_percent(a->lacks_functions, a->emitted));
 	if (a->lacks_at_start)
-		fprintf(out, ", %s in the first %.1f s of a program",
+		fprintf(out, ", %s of these in the first %.1f s of a program",
 			later ? text_count(a->lacks_at_start, n) : "all",
 			ACCOUNT_START_MS / 1000.0);
-	fprintf(out, ": ");
-	fprintf(out, "an interpreter's frames had changed before they were read%s\n",
+	fprintf(out, ": they had changed before perfwind read them%s\n",
 		many && !s->at_sample
 			? " (hint: `perfwind doctor` shows whether BPF can copy them at the sample)"
 			: "");

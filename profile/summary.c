@@ -136,21 +136,35 @@ static void add_samples(struct summary *s, const struct fold *f)
 		fact_append(fact, " %s", p->weight_unit);
 }
 
-static void add_stacks(struct summary *s, const struct fold *f)
+/* " (of these 3 WORDS, 4 WORDS)" */
+static void append_notes(struct summary_fact *fact, const struct profile *p)
 {
 	static const struct {
 		const char *stat, *words;
-		bool share; /* of the samples */
 	} notes[] = {
-		{"stacks.by_fp", "by frame pointers, as unwind information fails", false},
-		{"stacks.completed", "by earlier ones of their threads", false},
-		{"stacks.lacking_functions", "lack functions of an interpreter", true},
-		{"stacks.lacking_at_start", "lack them at the start of a program", true},
-		{"functions.freed", "functions were freed before their names were read", false},
+		{"stacks.by_fp", "by frame pointers, as unwind information fails"},
+		{"stacks.completed", "completed from earlier stacks of the same thread"},
 	};
+	bool any = false;
+	char number[32];
+	double n;
+
+	for (size_t i = 0; i < ARRAY_SIZE(notes); i++) {
+		if (!profile_stat_value(p, notes[i].stat, &n) || !as_count(n))
+			continue;
+		fact_append(fact, "%s%s %s", any ? ", " : " (of these ",
+			    text_count(as_count(n), number), notes[i].words);
+		any = true;
+	}
+	if (any)
+		fact_append(fact, ")");
+}
+
+static void add_stacks(struct summary *s, const struct fold *f)
+{
 	struct summary_fact *fact = fact_new(s, "Stacks");
 	uint64_t whole = f->count - f->cut - f->failed - f->no_stack;
-	double n, unchecked = 0;
+	double unchecked = 0;
 	char number[32];
 
 	if (!f->count) {
@@ -163,15 +177,11 @@ static void add_stacks(struct summary *s, const struct fold *f)
 		whole -= min_u64(as_count(unchecked), whole);
 	fact_append(fact, "%s whole%s", text_share(whole, f->count, number),
 		    f->only && as_count(unchecked) ? " or unchecked" : "");
+	if (!f->only)
+		append_notes(fact, f->profile);
 	if (!f->only && as_count(unchecked))
 		fact_append(fact, ", %s unchecked (callchains without unwind information)",
 			    text_share(as_count(unchecked), f->count, number));
-	for (size_t i = 0; i < ARRAY_SIZE(notes) && !f->only; i++)
-		if (profile_stat_value(f->profile, notes[i].stat, &n) && as_count(n))
-			fact_append(fact, " (%s %s)",
-				    notes[i].share ? text_share(as_count(n), f->count, number)
-						   : text_count(as_count(n), number),
-				    notes[i].words);
 	if (f->cut)
 		fact_append(fact, ", %s cut", text_share(f->cut, f->count, number));
 	if (f->failed)
@@ -185,6 +195,36 @@ static void add_stacks(struct summary *s, const struct fold *f)
 		fact_append(fact, ", %s without a stack",
 			    text_share(f->no_stack, f->count, number));
 	fact->warn = text_percent(whole, f->count) < 95;
+}
+
+/* What is not known of an interpreter's functions, in the words of the recording's verdict. */
+static void add_script(struct summary *s, const struct fold *f)
+{
+	double lacking = 0, at_start = 0, freed = 0;
+	struct summary_fact *fact;
+	char number[32], share[32];
+
+	(void)profile_stat_value(f->profile, "stacks.lacking_functions", &lacking);
+	(void)profile_stat_value(f->profile, "stacks.lacking_at_start", &at_start);
+	(void)profile_stat_value(f->profile, "functions.freed", &freed);
+	if (f->only || !f->count || (!as_count(lacking) && !as_count(freed)))
+		return;
+	fact = fact_new(s, "Script");
+	if (as_count(lacking)) {
+		fact_append(fact, "%s stack%s (%s) lack functions of the script",
+			    text_count(as_count(lacking), number),
+			    as_count(lacking) == 1 ? "" : "s",
+			    text_share(as_count(lacking), f->count, share));
+		if (as_count(at_start))
+			fact_append(fact, ", %s of these at the start of a program",
+				    at_start < lacking ? text_count(as_count(at_start), number)
+						       : "all");
+		fact_append(fact, ": they had changed before perfwind read them%s",
+			    as_count(freed) ? "; " : "");
+	}
+	if (as_count(freed))
+		fact_append(fact, "%s function%s without a name: freed before perfwind read it",
+			    text_count(as_count(freed), number), as_count(freed) == 1 ? "" : "s");
 }
 
 /* Next to the event that is looked at. */
@@ -358,6 +398,7 @@ void summary_init(struct summary *summary, const struct fold *fold)
 	add_filter(summary, fold->only);
 	add_samples(summary, fold);
 	add_stacks(summary, fold);
+	add_script(summary, fold);
 	of_all = summary->n;
 	add_followers(summary, p);
 	add_guesses(summary, p);

@@ -171,24 +171,24 @@ static void test_losses(void **state)
 	free(text);
 	summary.account.lacks_functions = 1;
 	text = written(verdict_print);
-	assert_non_null(strstr(text, "\n  script   1 ("));
+	assert_non_null(strstr(text, "\n  script   1 stack ("));
 	assert_null(strstr(text, "doctor"));
 	free(text);
 	summary.account.lacks_functions = summary.account.emitted;
 	text = written(verdict_print);
-	assert_non_null(
-		strstr(text, " (100.00 %) lack functions between others: an interpreter's "
-			     "frames had changed before they were read (hint: `perfwind doctor`"));
+	assert_non_null(strstr(text,
+			       " stacks (100.00 %) lack functions of the script: they had changed "
+			       "before perfwind read them (hint: `perfwind doctor`"));
 	free(text);
 	summary.account.lacks_at_start = summary.account.emitted - 1;
-	assert_printed("(100.00 %) lack functions between others, 1,239 in the first 0.5 s "
-		       "of a program: an interpreter's frames had changed before they were read\n");
+	assert_printed("(100.00 %) lack functions of the script, 1,239 of these in the first 0.5 s "
+		       "of a program: they had changed before perfwind read them\n");
 	summary.account.lacks_at_start++;
-	assert_printed("between others, all in the first 0.5 s of a program: ");
+	assert_printed("of the script, all of these in the first 0.5 s of a program: ");
 	summary.account.lacks_at_start = 0;
 	summary.at_sample = true; /* it does */
 	text = written(verdict_print);
-	assert_non_null(strstr(text, "before they were read\n"));
+	assert_non_null(strstr(text, "before perfwind read them\n"));
 	free(text);
 	summary.account.lacks_functions = 0;
 	summary.account.freed_functions = 1234;
