@@ -432,10 +432,15 @@ static void report_deinit(struct report *report)
  *     55.00   55.00    6.80 s      6,800     │  eval
  *     39.10   39.10    4.91 s      4,901     └─ load
  *
- * " ?" or " ? 12 %" behind a name: it was found by its frame pointer alone, in all or in this share of the samples.
+ * " ?" or " ? 12 %" behind a name: it was guessed, in all or in this share of the samples.  A line below the tree states it.
  *
  * Walked with a stack of its own: a tree is as deep as the deepest stack of calls. */
 
+#define GUESSED                                                                              \
+	"\n?      this call is a guess and may be wrong: nothing proved it, as code has no " \
+	"unwind\n"                                                                           \
+	"       information, or memory was read after the sample\n"                          \
+	"? N %%  a guess in N %% of its samples\n"
 enum { MIN_NAME = 24, NUMBERS = 7 + 8 + 10 + 2, COUNT = 11, INDENT = 3 };
 
 struct level { /* to be visited */
@@ -451,7 +456,8 @@ struct walk {
 	struct buffer bars; /* by indent: is a vertical bar drawn there */
 	uint64_t least;	    /* lighter branches are left out */
 	uint32_t n_printed, limit;
-	bool more; /* the limit cut something */
+	bool more;    /* the limit cut something */
+	bool guessed; /* a call has the mark */
 };
 
 static void walk_deinit(struct walk *w)
@@ -547,6 +553,7 @@ static void print_node_name(struct walk *w, const struct calltree_node *n, uint3
 					  : COLOUR_NONE,
 		    fold_symbol_name(f, n->id), columns > len ? columns - len : columns, 0);
 	report_colour(report, n->guessed ? COLOUR_WARN : COLOUR_DIM, marks, len);
+	w->guessed |= memchr(marks, '?', len) != NULL;
 }
 
 /* @branch: has brothers or begins a level, and so a mark of its own; @last: the last brother. */
@@ -676,6 +683,8 @@ static int report_tree(struct report *report)
 				? "... and more\n"
 				: "... and more (--limit 0 shows all, --min-percent leaves out "
 				  "the light)\n");
+	if (w.guessed && !report->options->cursor)
+		buffer_printf(&report->out, GUESSED);
 	return 0;
 }
 

@@ -43,6 +43,13 @@ static void assert_fits(const struct profile *p, const struct report_options *op
 	free(text);
 }
 
+/* Below a tree that has the mark. */
+#define LEGEND                                                                               \
+	"\n?      this call is a guess and may be wrong: nothing proved it, as code has no " \
+	"unwind\n"                                                                           \
+	"       information, or memory was read after the sample\n"                          \
+	"? N %  a guess in N % of its samples\n"
+
 static void functions(void **state)
 {
 	struct profile p = hand_example();
@@ -202,25 +209,26 @@ static void guesses_are_marked(void **state)
 	p.frames[f].guessed = true;
 	hand_process(&p, 1, "p");
 	hand_sample(&p, 1, 1, HAND_STACK(&p, f, g), 1);
-	assert_report(
-		&p, &(struct report_options){.tree = true},
-		"total %  self %      time    samples  call\n"
-		" 100.00    0.00      1 ns          1  p (1)\n"
-		" 100.00    0.00      1 ns          1  └─ main\n"
-		" 100.00  100.00      1 ns          1     found_by_its_frame_pointer_alone ?\n");
+	assert_report(&p, &(struct report_options){.tree = true},
+		      "total %  self %      time    samples  call\n"
+		      " 100.00    0.00      1 ns          1  p (1)\n"
+		      " 100.00    0.00      1 ns          1  └─ main\n"
+		      " 100.00  100.00      1 ns          1     found_by_its_frame_pointer_alone "
+		      "?\n" LEGEND);
 	/* 72 columns less 38 of numbers, 3 of the mark before and 2 of that behind: 29 for the name
 	 */
 	assert_report(&p, &(struct report_options){.tree = true, .width = 72},
 		      "total %  self %      time    samples  call\n"
 		      " 100.00    0.00      1 ns          1  p (1)\n"
 		      " 100.00    0.00      1 ns          1  └─ main\n"
-		      " 100.00  100.00      1 ns          1     found_by_its_frame_…ter_alone ?\n");
+		      " 100.00  100.00      1 ns          1     found_by_its_frame_…ter_alone "
+		      "?\n" LEGEND);
 	/* Narrower: no counts, and 60 less 27, 3 and 2. */
 	assert_report(&p, &(struct report_options){.tree = true, .width = 60},
 		      "total %  self %      time  call\n"
 		      " 100.00    0.00      1 ns  p (1)\n"
 		      " 100.00    0.00      1 ns  └─ main\n"
-		      " 100.00  100.00      1 ns     found_by_its_frame…ter_alone ?\n");
+		      " 100.00  100.00      1 ns     found_by_its_frame…ter_alone ?\n" LEGEND);
 	profile_deinit(&p);
 }
 
@@ -271,7 +279,7 @@ static void shares_of_guesses(void **state)
 		      "total %  self %      time    samples  call\n"
 		      " 100.00    0.00  1.000 us          3  p (1)\n"
 		      " 100.00    0.00  1.000 us          3  └─ main\n"
-		      " 100.00  100.00  1.000 us          3     f ? 12 %\n");
+		      " 100.00  100.00  1.000 us          3     f ? 12 %\n" LEGEND);
 	profile_deinit(&p);
 }
 
