@@ -23,14 +23,13 @@
 #include "perf/spec.h"
 #include "perf/uapi.h"
 #include "perf/probe.h"
+#include "session/session.h"
 
 /* ---- facts ---- */
 
 enum {
 	SECCOMP_FILTER = 2,
 	STACK_BYTES = 65528,
-	RING_WANTED = 16 << 20,	  /* 250 ms of these samples at 999 Hz */
-	RINGS_WANTED = 256 << 20, /* of all CPUs, as perf/source.c has it */
 };
 
 static int try_event(uint32_t type, uint64_t config, bool kernel, bool machine)
@@ -69,19 +68,21 @@ static void look_at_rings(struct doctor_facts *f)
 	};
 	_cleanup_(freep) uint32_t *cpus = NULL;
 	struct perf_source *source = NULL;
+	struct perf_counts counts;
 	enum perf_gate gate;
 	char error[256];
 
 	if (perf_online_cpus(&cpus, &options.n_cpus) < 0)
 		return;
 	options.cpus = cpus;
-	f->ring_wanted = RING_WANTED;
-	while (f->ring_wanted * options.n_cpus >= RINGS_WANTED) /* sideband has some */
-		f->ring_wanted /= 2;
+	options.ring_bytes = f->ring_wanted = session_ring_of_tasks(options.frequency);
 	if (perf_source_new(&options, &source, &gate, error, sizeof(error)) >= 0 &&
 	    perf_source_add_task(source, (pid_t)syscall(SYS_gettid), &gate, error, sizeof(error)) ==
 		    0)
 		f->ring_bytes = perf_source_options(source)->ring_bytes;
+	/* The limit of all rings, which many CPUs share, is perfwind's own. */
+	if (f->ring_bytes && perf_source_counts(source, &counts) == 0 && !counts.small_rings)
+		f->ring_wanted = f->ring_bytes;
 	(void)perf_source_free(source);
 }
 

@@ -56,6 +56,12 @@ static uint64_t ring_budget(const struct session_options *so)
 	return so->ring_budget ? so->ring_budget : SESSION_RINGS_BYTES;
 }
 
+/* 125 ms of the largest copies, which are those of the first second: a page of a ring takes a microsecond to make. */
+uint64_t session_ring_of_tasks(uint64_t frequency)
+{
+	return round_up_power_of_two(frequency * ADAPT_MAX / 8 + 1);
+}
+
 /* Where stack copies can grow to 64 KiB the rings are made for that from the start, within the
  * budget; 0: the default of the events. */
 static uint64_t adapting_ring(const struct session *s, bool tasks)
@@ -66,9 +72,8 @@ static uint64_t adapting_ring(const struct session *s, bool tasks)
 	if (so->stack_bytes || !so->frequency || so->engine == UW_ENGINE_FP ||
 	    !(session_frames(s) & FRAMES_USER))
 		return 0;
-	/* 125 ms of the largest copies, which are those of the first second: a page of a ring takes a microsecond to make. */
 	if (tasks)
-		return so->waits ? 0 : round_up_power_of_two(so->frequency * ADAPT_MAX / 8 + 1);
+		return so->waits ? 0 : session_ring_of_tasks(so->frequency);
 	/* 250 ms, and at low rates up to a second: on a machine with many busy threads main waits that long for a CPU. */
 	wanted = round_up_power_of_two(
 		max_u64(so->frequency / 4, min_u64(so->frequency, RING_STACKS)) * ADAPT_MAX + 1);

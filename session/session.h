@@ -81,6 +81,9 @@ bool session_has_note(const struct session *session, const char *line);
 /* Samples in flight. */
 uint64_t session_in_flight(const struct session *session);
 
+/* Bytes of a CPU's ring that a recording of a command or of processes at @frequency wants, where stacks are copied. */
+uint64_t session_ring_of_tasks(uint64_t frequency);
+
 struct session_summary {
 	double duration_s;
 	struct account account;

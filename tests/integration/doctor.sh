@@ -111,6 +111,9 @@ put perf_event_mlock_kb 516
 small() { (ulimit -l 64 && as_nobody "$@"); }
 check rings-agree agrees rings small
 check rings-partly gate rings rings 'g["state"] == "partly" and "rings of 256 KiB a CPU instead of " in g["what"]'
+# One target: a recording's note has the same.
+target=$("$PERFWIND" report "$TMP/user/rings.pftrace" | grep -o 'a CPU instead of [0-9]* (')
+check rings-target eval '[ -n "$target" ] && grep -qF "$target" "$TMP/rings.json"'
 check rings-hint opens rings rings small
 put perf_event_mlock_kb 0
 none() { (ulimit -l 0 && as_nobody "$@"); }

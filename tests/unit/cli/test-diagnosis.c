@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/diagnosis.h"
+#include "session/session.h"
 #include "tests/unit/cmocka.h"
 
 /* Root on a machine that has everything. */
@@ -305,6 +306,8 @@ static void test_look(void **state)
 	assert_int_equal(before, after);
 	assert_int_equal(d.root, geteuid() == 0 && !d.user_namespace);
 	assert_true(is_power_of_two(d.ring_wanted) && d.ring_bytes <= d.ring_wanted);
+	/* What a recording wants; many CPUs get less. */
+	assert_true(d.ring_wanted <= session_ring_of_tasks(999));
 	assert_false(d.daemon);
 	assert_true(*d.user && (!d.root || *d.settings_error || d.scope == POLICY_ALL));
 	assert_true(d.max_rate > 0 && d.files > 0);
