@@ -461,10 +461,14 @@ static void judge_seccomp(const struct doctor_facts *d, struct doctor_finding *f
 static void judge_ptrace(const struct doctor_facts *d, struct doctor_finding *f)
 {
 	if (d->ptrace_scope <= 0 || (d->cap_ptrace && d->ptrace_scope < 3)) {
-		SET(what, "memory of %s can be read%s%s",
-		    d->cap_ptrace ? "all processes" : "your own processes",
-		    d->cap_ptrace && d->first_process ? ", except protected ones (see others)" : "",
-		    d->ptrace_scope < 0 ? "" : " (kernel.yama.ptrace_scope)");
+		/* What else limits reading is a matter of the gate `others`. */
+		if (d->ptrace_scope < 0)
+			SET(what, "the security module Yama is not active: it limits no reading of "
+				  "memory");
+		else
+			SET(what,
+			    "kernel.yama.ptrace_scope = %d does not limit reading of memory%s",
+			    d->ptrace_scope, d->ptrace_scope ? " by CAP_SYS_PTRACE" : "");
 		return;
 	}
 	f->state = d->ptrace_scope == 1 ? DOCTOR_PARTLY : DOCTOR_SHUT;

@@ -47,8 +47,8 @@ static const struct {
 	[GATE_OTHERS] = {"other users' processes cannot be read (no CAP_SYS_PTRACE)",
 			 "sudo perfwind record -p PID", NULL},
 	[GATE_PROTECTED] =
-		{"a security module or a sandbox (Landlock) keeps some processes from being "
-		 "read, process 1 among them",
+		{"processes of all users can be read, except some that a security module or a "
+		 "sandbox (Landlock) protects, as process 1",
 		 "run perfwind outside of the sandbox; " AUDIT, NULL},
 	[GATE_TRACEPOINTS] = {"tracepoints and probes are not permitted to this user (" PARANOID
 			      " = %1$ld)",

@@ -166,11 +166,16 @@ static void test_protected(void **state)
 
 	(void)state;
 	d.first_process = -EACCES;
-	expect(&d, DOCTOR_OTHERS, DOCTOR_PARTLY, "process 1 among them", "sandbox");
+	expect(&d, DOCTOR_OTHERS, DOCTOR_PARTLY, "protects, as process 1", "sandbox");
+	/* This gate is Yama's alone: it does not contradict the other. */
+	d.ptrace_scope = 1;
 	doctor_judge(&d, DOCTOR_PTRACE, &f);
-	assert_string_equal(
-		f.what, "memory of all processes can be read, except protected ones (see others)");
+	assert_non_null(strstr(f.what, "kernel.yama.ptrace_scope = 1 does not limit"));
+	assert_null(strstr(f.what, "all processes"));
 	assert_int_equal(f.state, DOCTOR_OPEN);
+	d.ptrace_scope = -1;
+	doctor_judge(&d, DOCTOR_PTRACE, &f);
+	assert_non_null(strstr(f.what, "Yama is not active"));
 }
 
 static void test_yama(void **state)
