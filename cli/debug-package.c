@@ -177,6 +177,7 @@ struct apt_question {
 	bool same_version; /* ... in @version, and it states no build ids */
 	bool owner_dbg;	   /* there is @owner-dbg in @version, which states no build ids */
 	bool owner_known;  /* there is @owner in @version */
+	bool owner_newer;  /* ... in a later one */
 	/* private */
 	char found_version[APT_NAME_MAX];
 	size_t n_versions; /* of @package */
@@ -238,6 +239,9 @@ static void end_paragraph(struct asked *a)
 
 		if (q->found_version[0] == '?')
 			memcpy(q->found_version, p->version, sizeof(q->found_version));
+		/* Near enough to dpkg's order (deb-version(7)) for versions of one package. */
+		q->owner_newer |= *q->version && !strcmp(p->package, q->owner) &&
+				  strverscmp(p->version, q->version) > 0;
 		q->owner_known |= same && !strcmp(p->package, q->owner);
 		q->owner_dbg |= same && !p->has_ids && is_dbg_of(p->package, q->owner);
 		if (strcmp(p->package, q->package) != 0)
@@ -391,9 +395,11 @@ static void decide(const char *root, const struct apt_question *q, struct debug_
 		return;
 	}
 	if (strstr(to->name, "-dbgsym")) {
+		to->upgrade = q->owner_newer && !q->owner_known;
 		if (q->owner_dbg) /* made by hand, in the place of the other */
 			to->name[strlen(to->name) - strlen("sym")] = 0;
-		else if (!q->owner_known || archive_is_known(root))
+		else if (archive_is_known(root) ? !to->upgrade || !q->has_package
+						: !to->upgrade && !q->owner_known)
 			to->name[0] = 0;
 		return;
 	}

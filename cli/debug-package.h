@@ -14,7 +14,7 @@ struct debug_package {
 /* The packages of up to DEBUG_PACKAGES_MAX files with paths ("": not of this machine) and build ids (hexadecimal; "": unknown).  By apt's lists it is the
  * package that states the build id, in whatever version; a package of the file's owner by its name where the lists have it in
  * the version that is installed, or where its archive (debug_package_command()) is not one of apt's sources and the installed
- * owner is a package of the others.  Without lists the name alone decides.  Reads the files of dpkg and apt below @root ("": of
+ * owner, or a later version (then upgrade), is a package of the others.  Without lists the name alone decides.  Reads the files of dpkg and apt below @root ("": of
  * this machine), once for all. */
 void debug_packages(const char *root, const char *const *paths, const char *const *build_ids,
 		    size_t n, struct debug_package *ret);

@@ -136,10 +136,12 @@ static void test_lists(void **state)
 					  "e0e0e0e0", "",	  "abcdef01", "f0f0f0f0"};
 	static const char *const expected[] = {"a-dbgsym=1-1",	 "b-dbgsym", "",	  "d-dbg",
 					       "openjdk-17-dbg", "",	     "other-dbg", "f-dbg"};
+	static const char *const upgraded = "/bin/g", *const none = "";
 	struct debug_package found[DEBUG_PACKAGES_MAX];
 	char path[256];
 
 	(void)state;
+	put_list("g.list", "/bin/g\n");
 	put_list("a:amd64.list", "/bin/a\n");
 	put_list("b.list", "/bin/b\n");
 	put_list("c.list", "/bin/c\n");
@@ -153,7 +155,7 @@ static void test_lists(void **state)
 	    "b\nVersion: 2-1\n\n"
 	    "Package: c\nVersion: 20-other\n\nPackage: openjdk-17-jre\nVersion: 17.0.1\n\nPackage: "
 	    "e\n\n"
-	    "Package: f\nVersion: 3.9.1\n");
+	    "Package: f\nVersion: 3.9.1\n\nPackage: g\nVersion: 5.2.15-2+b8\n");
 	(void)snprintf(path, sizeof(path), "%s/var/lib/apt", root);
 	assert_int_equal(mkdir(path, 0755), 0);
 	strcat(path, "/lists");
@@ -162,6 +164,7 @@ static void test_lists(void **state)
 	    "Package: a-dbgsym\nVersion: 1-1\nBuild-Ids: 00 a0a0a0a0 01\n\n"
 	    "Package: a-dbgsym\nVersion: 1-2\nBuild-Ids: 02\n\n"
 	    "Package: b\nVersion: 2-1\n\nPackage: c\nVersion: 18-1\n\n"
+	    "Package: g\nVersion: 5.2.15-2+b13\n\n"
 	    "Package: d-dbg\nVersion: 7\nBuild-Ids: d0d0d0d0\n\n"
 	    "Package: f-dbg\nVersion: 3.9.1\n\nPackage: f\nVersion: 3.9.1\n\n"
 	    "Package: openjdk-17-dbg\nVersion: 17.0.2\n\n"
@@ -172,6 +175,10 @@ static void test_lists(void **state)
 		assert_string_equal(found[i].name, expected[i]);
 		assert_int_equal(found[i].upgrade, i == 4);
 	}
+	/* An upgrade of the owner is there, of which the archive has a package. */
+	debug_packages(root, &upgraded, &none, 1, found);
+	assert_string_equal(found[0].name, "g-dbgsym");
+	assert_true(found[0].upgrade);
 	/* The archive of b-dbgsym is known, and has no package of this build. */
 	put(path, "h_debian-debug_dists_x-debug_main_binary-amd64_Packages", "");
 	debug_packages(root, paths, ids, 2, found);
