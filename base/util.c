@@ -20,6 +20,16 @@ int fd_close(int fd)
 	return -1;
 }
 
+FILE *file_create(const char *path, int flags)
+{
+	_cleanup_(fd_closep) int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0600);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+
+	if (file)
+		fd = -1; /* is the stream's */
+	return file;
+}
+
 void use_hard_limit(int resource)
 {
 	struct rlimit limit;

@@ -122,6 +122,10 @@ static inline void file_closep(FILE **f)
 		fclose(*f);
 }
 
+/* Opens @path for writing, made if need be with mode 0600: what is written has names and paths of programs.  @flags: O_TRUNC or
+ * O_EXCL.  NULL and errno. */
+FILE *file_create(const char *path, int flags);
+
 /* Raises the limit of RLIMIT_* to its hard limit, if possible. */
 void use_hard_limit(int resource);
 /* Sorts ascending and removes duplicates; returns the new length. */

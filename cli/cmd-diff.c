@@ -1,5 +1,6 @@
 /* cmd-diff.c - `perfwind diff A B`: what changed between two traces.  Thread: main. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,7 +62,8 @@ static const struct option_def defs[] = {
 	 .choices = diff_by_names,
 	 AT(by),
 	 .help = "rows: function (default), process, thread, module or tree (call paths)"},
-	TEXT("html", 0, "FILE", page, "write a page too: a flame graph, red and blue"),
+	TEXT("html", 0, "FILE", page,
+	     "write a page too: a flame graph, red and blue (readable by its owner only)"),
 	FLAG("total", 0, how.total, "compare functions with all that they called, not alone"),
 	{.name = "normalise",
 	 .type = OPTION_CALL,
@@ -137,7 +139,7 @@ static const struct options options = {
 static int write_page(const struct diff_command *command, const struct diff *diff,
 		      const char *const names[2])
 {
-	_cleanup_(file_closep) FILE *page = fopen(command->page, "we");
+	_cleanup_(file_closep) FILE *page = file_create(command->page, O_TRUNC);
 	int r = page ? diff_page_write(diff, names, page) : -errno;
 
 	if (r < 0)

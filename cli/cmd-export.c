@@ -3,6 +3,7 @@
  * renamed when it is whole, so that a full disk or a signal leaves no half of a file under the
  * name. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -74,6 +75,10 @@ static const struct options options = {
 		"and tasks of a flight recorder as text\n  bin     the same as fixed records to be "
 		"mapped (docs/snapshot-format.md)",
 	.defs = defs,
+	.details =
+		{"The file is readable by its owner only, as the trace is: it has the same names "
+		 "of "
+		 "programs, functions and paths. `chmod`, or `-o - >FILE`, gives others access."},
 	.examples = "# a flame graph page: perfwind.html\n"
 		    "perfwind export --to html perfwind.pftrace\n\n"
 		    "# for go tool pprof\n"
@@ -120,7 +125,7 @@ static int write_file(const struct profile *profile, const struct export_command
 	}
 	/* What an export that was killed has left; a link is not followed. */
 	(void)unlink(temporary);
-	out = fopen(temporary, "wxe");
+	out = file_create(temporary, O_EXCL);
 	if (!out)
 		return fail(-errno);
 	r = write_stream(profile, command, how, out);
@@ -168,7 +173,7 @@ static int export_one(const struct profile *profile, const struct export_command
 	} else if (is_plain(path)) {
 		r = write_file(profile, command, &how, path);
 	} else {
-		device = fopen(path, "we");
+		device = file_create(path, O_TRUNC);
 		r = device ? write_stream(profile, command, &how, device) : fail(-errno);
 	}
 	if (r < 0) {

@@ -59,6 +59,12 @@ diff-tree diff --by tree --all --normalise time work.pftrace again.pftrace
 diff-json diff --json --all --normalise share work.pftrace again.pftrace
 END
 
+# As private as the trace.
+mode() { (umask 022 && "$PERFWIND" "$@") >/dev/null 2>&1 && stat -c %a "$TMP/private"; }
+check export-private [ "$(mode export --to folded -o "$TMP/private" work.pftrace)" = 600 ]
+rm -f "$TMP/private"
+check diff-private [ "$(mode diff --html "$TMP/private" work.pftrace again.pftrace)" = 600 ]
+
 # The binary is not where it was recorded: found by its build id, in a folder as `perf buildid-cache` makes.  The text of
 # instructions is the disassembler's.
 id=$(readelf -n ../x86-64/work | awk '/Build ID/ { print $3 }')
