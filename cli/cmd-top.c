@@ -103,7 +103,9 @@ static const struct options options = {
 		       "a terminal, without a command:\nq quits, space freezes the table, arrows "
 		       "mark a row and Enter shows its callers, / filters,\nt sorts, s changes the "
 		       "kind of the rows, h lists the keys.  Behind the last of several tables\nis "
-		       "the table of the whole run.",
+		       "the table of the whole run.  Once the processes of -p have ended the last "
+		       "table with samples\nstays, "
+		       "and a line states their end.",
 	.defs = defs,
 	.foreign = foreign,
 	.examples = "# the whole machine, a table every 2 seconds\n"

@@ -16,6 +16,7 @@
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "cli/top.h"
+#include "proc/procfs.h"
 #include "profile/profile-text.h"
 #include "profile/rows.h"
 
@@ -344,7 +345,20 @@ static size_t widest_name(const struct top_view *view, const uint32_t *order, si
 	return min_u64(widest, TOTAL_COLUMNS);
 }
 
-static int print_totals(const struct top_view *view)
+/* Have all processes of -p ended? */
+static bool targets_ended(const struct top_args *args)
+{
+	for (size_t i = 0; i < args->n_pids; i++) {
+		struct procfs_status status;
+
+		if (procfs_status("", args->pids[i], &status) >= 0 && !status.zombie)
+			return false;
+	}
+	return args->n_pids > 0;
+}
+
+/* @behind: lines that follow the table. */
+static int print_totals(const struct top_view *view, uint32_t behind)
 {
 	_cleanup_(freep) uint32_t *order = NULL;
 	size_t n, columns;
@@ -354,8 +368,8 @@ static int print_totals(const struct top_view *view)
 	if (!order)
 		return fail(-ENOMEM);
 	limit = rows_wanted(view);
-	if (terminal_rows() && view->args->limit == UINT32_MAX && limit > 1)
-		limit--; /* the line behind the table */
+	if (terminal_rows() && view->args->limit == UINT32_MAX && limit > behind)
+		limit -= behind;
 	for (uint32_t i = 0; i < view->n_totals; i++)
 		order[i] = i;
 	sorted = view;
@@ -371,14 +385,20 @@ static int print_totals(const struct top_view *view)
 int top_view_end(struct top_view *view)
 {
 	char line[160], number[32];
+	bool ended;
 	int r = 0;
 
 	if (!view->begun || view->args->once)
 		return 0;
+	ended = targets_ended(view->args);
 	if (view->n_intervals > 1 || (view->n_intervals && !view->heads[0][0]))
-		r = print_totals(view);
+		r = print_totals(view, 1 + ended);
 	if (r < 0)
 		return r;
+	if (ended && view->args->n_pids == 1)
+		(void)printf("process %u has ended\n", view->args->pids[0]);
+	else if (ended)
+		(void)puts("all processes have ended");
 	(void)snprintf(line, sizeof(line), "whole run: %s sample%s in %.1f s",
 		       text_count(view->whole.count, number), view->whole.count == 1 ? "" : "s",
 		       view->before.duration_s);
@@ -402,6 +422,9 @@ int top_view_show(struct top_view *view, const struct top_state *state)
 	if (len)
 		r = profile_parse(data, len, &profile, error, sizeof(error));
 	sink_memory_clear(view->sink);
+	/* The last table with samples stays where no more can come. */
+	if (!profile.n_samples && view->printed && targets_ended(view->args))
+		shown = false;
 	if (r >= 0 && profile.n_samples)
 		r = add_interval(view, &profile);
 	if (r == -E2BIG) { /* skip this interval alone */

@@ -61,10 +61,10 @@ struct top_view {
 
 int top_view_init(struct top_view *view, const struct top_args *args);
 void top_view_deinit(struct top_view *view);
-/* Shows the interval in the sink and clears the sink. */
+/* Shows the interval in the sink and clears the sink.  One without samples is not shown once all processes of -p have ended. */
 int top_view_show(struct top_view *view, const struct top_state *state);
-/* After the last interval: the table of the whole run, by args->by, if it is not the one on display, and a line
- * "whole run: ...".  Nothing with args->once. */
+/* After the last interval: the table of the whole run, by args->by, if it is not the one on display, "process 12 has
+ * ended" of -p, and a line "whole run: ...".  Nothing with args->once. */
 int top_view_end(struct top_view *view);
 /* Acts on a key.  0; TOP_QUIT; < 0: the table cannot be shown.  Keys of several bytes arrive as these. */
 enum { TOP_QUIT = 1 };

@@ -71,6 +71,31 @@ static char *show(const struct top_state *state, int *ret_r)
 	return capture_end(&c);
 }
 
+/* The process of -p has ended: an interval without samples leaves the table before it, and a line states the end. */
+static void test_ended(void **state)
+{
+	struct capture c;
+	char *text;
+	int r;
+
+	(void)state;
+	args.pids[0] = 0x3ffffff; /* over any pid_max */
+	args.n_pids = 1;
+	give(2);
+	text = show(&(struct top_state){.event = "cpu-clock", .duration_s = 2}, &r);
+	assert_non_null(strstr(text, "  f0"));
+	free(text);
+	text = show(&(struct top_state){.event = "cpu-clock", .duration_s = 3.5}, &r);
+	assert_int_equal(r, 0);
+	assert_string_equal(text, "");
+	free(text);
+	capture_begin(&c, STDOUT_FILENO);
+	assert_int_equal(top_view_end(&view), 0);
+	text = capture_end(&c);
+	assert_string_equal(text, "process 67108863 has ended\nwhole run: 3 samples in 3.5 s\n");
+	free(text);
+}
+
 static void test_interval(void **state)
 {
 	char *text;
@@ -496,11 +521,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
-		EACH(test_interval),	EACH(test_rows),     EACH(test_damage),
-		EACH(test_terminal),	EACH(test_key_rows), EACH(test_key_pause),
-		EACH(test_key_help),	EACH(test_key_quit), EACH(test_key_callers),
-		EACH(test_key_filter),	EACH(test_key_sort), EACH(test_whole_run),
-		EACH(test_narrow_head),
+		EACH(test_ended),	EACH(test_interval),	EACH(test_rows),
+		EACH(test_damage),	EACH(test_terminal),	EACH(test_key_rows),
+		EACH(test_key_pause),	EACH(test_key_help),	EACH(test_key_quit),
+		EACH(test_key_callers), EACH(test_key_filter),	EACH(test_key_sort),
+		EACH(test_whole_run),	EACH(test_narrow_head),
 #undef EACH
 	};
 
