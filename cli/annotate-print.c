@@ -159,7 +159,8 @@ static void print_head(struct printer *p)
 		fprintf(p->out, "%s samples are in further functions that it was inlined into\n",
 			text_count(a->left_out, n));
 	if (a->note)
-		fprintf(p->out, "without instructions: %s\n", a->note);
+		fprintf(p->out, "%s: %s\n", a->interpreted ? "note" : "without instructions",
+			a->note);
 }
 
 static void print_lines(struct printer *p)

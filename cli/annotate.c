@@ -439,9 +439,11 @@ static bool is_of_interpreter(const char *path)
 static void note_interpreter(struct annotation *a)
 {
 	a->interpreted = true;
-	a->note = "the line below is that of the function's definition: the trace has no line of "
-		  "its running code, which an interpreter runs or a compiler made while the "
-		  "program ran (report --callees shows its C functions)";
+	a->note = "the trace has one line of this function, that of its definition (below), and "
+		  "not the lines that ran: "
+		  "an interpreter runs it, or a compiler made its code while the program ran "
+		  "(report --callees FUNC shows what it "
+		  "called)";
 }
 
 static int open_module(struct annotator *x)

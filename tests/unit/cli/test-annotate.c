@@ -247,7 +247,7 @@ static void test_interpreted(void **state)
 	add(&t, "fib", 0x7f0000001000, 2);
 	end_annotated(&t, "fib");
 	text = print(&t.a, false);
-	has(text, "without instructions: the line below is that of the function's definition");
+	has(text, "note: the trace has one line of this function, that of its definition (below)");
 	assert_null(strstr(text, "7f0000001000"));
 	free(text);
 	deinit(&t);
