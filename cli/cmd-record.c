@@ -751,6 +751,7 @@ static int prepare(struct record *rec)
 			      &rec->marks);
 	if (r < 0)
 		return r;
+	rec->job.aside = rec->args.json || !strcmp(rec->args.output, "-");
 	r = job_hold(&rec->job);
 	if (r < 0)
 		return report_failure("cannot fork", r);

@@ -38,7 +38,7 @@ int job_check(const struct job *c)
 
 int job_hold(struct job *c)
 {
-	int r = c->command ? spawn_new(c->command, &c->spawn) : 0;
+	int r = c->command ? spawn_new(c->command, c->aside, &c->spawn) : 0;
 
 	return r < 0 ? trace(r) : 0;
 }

@@ -16,6 +16,7 @@
 struct job {
 	struct spawn spawn;
 	char *const *command; /* NULL: none */
+	bool aside;	      /* as of spawn_new() */
 	int status;	      /* of wait; -1: still running, or none */
 	bool interrupted;     /* a signal has ended the recording */
 	bool ended_by_us;     /* the command gets SIGTERM too */

@@ -382,7 +382,9 @@ static const struct option_def defs[] = {
 	OPTION_DAEMON(ask, "record"),
 	OPTION_NO_DAEMON(no_ask),
 	OPTION_CONTROL_SOCKET(socket),
-	FLAG("json", 0, json, "print the summary as one JSON object on standard output"),
+	FLAG("json", 0, json,
+	     "print the summary as one JSON object on standard output (what the command prints "
+	     "there then goes to standard error)"),
 	{0},
 };
 
@@ -480,7 +482,9 @@ const struct options record_options = {
 		 "perfwind alone ends the recording, and perfwind waits for the command.",
 		 "The trace is readable by its owner only. It can be read up to its last whole "
 		 "packet at any moment. An output that is a device or a pipe is written to "
-		 "directly.",
+		 "directly. With --json and -o -, what the command prints to standard output goes "
+		 "to "
+		 "standard error, as standard output has the data.",
 		 "The last lines are the verdict: the share of CPU time that was seen, outcomes "
 		 "of stacks, losses, cost, the file, and modules without symbols."},
 	.examples = "# a command with its children, into perfwind.pftrace\n"

@@ -143,7 +143,7 @@ int spawn_cannot_run(const char *name, int e, bool pids)
 	return e == ENOENT ? 127 : 126;
 }
 
-int spawn_new(char *const *argv, struct spawn *ret)
+int spawn_new(char *const *argv, bool aside, struct spawn *ret)
 {
 	int go[2], err[2];
 	pid_t pid;
@@ -160,6 +160,8 @@ int spawn_new(char *const *argv, struct spawn *ret)
 	pid = fork();
 	if (pid == 0) {
 		(void)close(go[1]);
+		if (aside)
+			(void)dup2(STDERR_FILENO, STDOUT_FILENO);
 		child_run(argv, go[0], err[1]);
 	}
 	(void)fd_close(go[0]);

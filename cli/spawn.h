@@ -17,8 +17,9 @@ int spawn_check(const char *name);
 /* Logs why @name cannot be run: @e is exec's errno.  @pids: numbers are processes for `-p`.  Returns the exit status of a
  * shell. */
 int spawn_cannot_run(const char *name, int e, bool pids);
-/* Forks; the child waits.  Borrows @argv (ends with NULL). */
-int spawn_new(char *const *argv, struct spawn *ret_spawn);
+/* Forks; the child waits.  Borrows @argv (ends with NULL).  @aside: the command's standard output is our standard error, as ours
+ * has data (perf's `record -o -` does the same). */
+int spawn_new(char *const *argv, bool aside, struct spawn *ret_spawn);
 /* Starts the command.  Returns 0, or exec's errno as a positive number. */
 int spawn_go(struct spawn *spawn);
 /* Polls for the child's end.  *status is -1 until then, wait()'s status afterwards.  -ECHILD: the status was reaped

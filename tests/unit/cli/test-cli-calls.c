@@ -58,7 +58,7 @@ static int make_spawn(void *arg)
 	static char name[] = "true";
 	char *argv[] = {name, NULL};
 
-	return spawn_new(argv, arg);
+	return spawn_new(argv, false, arg);
 }
 static void end_spawn(void *arg)
 {

@@ -19,7 +19,7 @@ static int status_of(char *script)
 	siginfo_t info;
 	int status = -1;
 
-	assert_int_equal(spawn_new(argv, &spawn), 0);
+	assert_int_equal(spawn_new(argv, false, &spawn), 0);
 	assert_int_equal(spawn_reap(&spawn, &status), 0);
 	assert_int_equal(status, -1); /* it waits */
 	assert_int_equal(spawn_go(&spawn), 0);
@@ -41,6 +41,31 @@ static void test_status(void **state)
 	assert_int_equal(status_of(killed), 128 + SIGTERM);
 }
 
+/* What it prints does not get among the data on our standard output. */
+static void test_aside(void **state)
+{
+	char script[] = "echo aside", *argv[] = {sh, dash_c, script, NULL};
+	struct capture out, err;
+	struct spawn spawn;
+	int status = -1;
+	char *text;
+
+	(void)state;
+	capture_begin(&out, STDOUT_FILENO);
+	capture_begin(&err, STDERR_FILENO);
+	assert_int_equal(spawn_new(argv, true, &spawn), 0);
+	assert_int_equal(spawn_go(&spawn), 0);
+	while (status < 0)
+		assert_int_equal(spawn_reap(&spawn, &status), 0);
+	text = capture_end(&err);
+	assert_string_equal(text, "aside\n");
+	free(text);
+	text = capture_end(&out);
+	assert_string_equal(text, "");
+	free(text);
+	spawn_deinit(&spawn);
+}
+
 /* Somebody else has waited for it. */
 static void test_taken(void **state)
 {
@@ -49,7 +74,7 @@ static void test_taken(void **state)
 	int status = -1;
 
 	(void)state;
-	assert_int_equal(spawn_new(argv, &spawn), 0);
+	assert_int_equal(spawn_new(argv, false, &spawn), 0);
 	assert_int_equal(spawn_go(&spawn), 0);
 	assert_int_equal(waitpid(spawn.pid, NULL, 0), spawn.pid);
 	assert_int_equal(spawn_reap(&spawn, &status), -ECHILD);
@@ -63,7 +88,7 @@ static void test_never_let_go(void **state)
 	struct spawn spawn;
 
 	(void)state;
-	assert_int_equal(spawn_new(argv, &spawn), 0);
+	assert_int_equal(spawn_new(argv, false, &spawn), 0);
 	spawn_deinit(&spawn);
 	assert_int_equal(waitpid(spawn.pid, NULL, WNOHANG), -1); /* nothing is left behind */
 	assert_int_equal(errno, ECHILD);
@@ -80,7 +105,7 @@ static void test_cannot_run(void **state)
 	assert_int_equal(spawn_check("no-such-command-here"), ENOENT);
 	assert_int_equal(spawn_check("/etc/passwd"), EACCES);
 	assert_int_equal(spawn_check("sh"), 0);
-	assert_int_equal(spawn_new(argv, &spawn), 0);
+	assert_int_equal(spawn_new(argv, false, &spawn), 0);
 	assert_int_equal(spawn_go(&spawn), EACCES);
 	(void)waitpid(spawn.pid, NULL, 0);
 	spawn_deinit(&spawn);
@@ -152,9 +177,9 @@ static void test_why_not(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_status),	     cmocka_unit_test(test_taken),
-		cmocka_unit_test(test_never_let_go), cmocka_unit_test(test_cannot_run),
-		cmocka_unit_test(test_why_not),
+		cmocka_unit_test(test_status),	   cmocka_unit_test(test_aside),
+		cmocka_unit_test(test_taken),	   cmocka_unit_test(test_never_let_go),
+		cmocka_unit_test(test_cannot_run), cmocka_unit_test(test_why_not),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
