@@ -5,7 +5,7 @@
  * seccomp is inherited), and they end with the thread that made them.  Their maker never waits for
  * them without a limit: a process that SIGKILL does not end is left behind, known by its name, and
  * reaped when the next one is made or ended. Used by base/helper.h, base/closer.h and
- * session/consent/hook-process.h.
+ * session/consent/consent.h.
  *
  * A child has all memory that its maker had at the fork, and each page that either writes later exists
  * twice: what a recording had gathered, for as long as the child lives.  So children that are made late

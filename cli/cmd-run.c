@@ -13,7 +13,7 @@
 #include "cli/command.h"
 #include "cli/common-options.h"
 #include "cli/preload.h"
-#include "cli/spawn.h"
+#include "cli/job.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "libc-hook/hook-proto.h"

@@ -14,7 +14,7 @@
 #include "cli/common-options.h"
 #include "cli/duration.h"
 #include "cli/flight-protocol.h"
-#include "cli/spawn.h"
+#include "cli/job.h"
 #include "base/error.h"
 #include "base/fd-message.h"
 #include "base/peer.h"

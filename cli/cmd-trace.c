@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/ask-run.h"
+#include "cli/ask.h"
 #include "cli/command.h"
 #include "cli/terminal.h"
 #include "cli/common-options.h"
@@ -19,7 +19,6 @@
 #include "cli/own-session.h"
 #include "cli/snapshot-file.h"
 #include "cli/trace-name.h"
-#include "cli/trigger-send.h"
 #include "cli/trigger-socket.h"
 #include "cli/verdict.h"
 #include "base/error.h"

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "cli/trigger-send.h"
+#include "cli/trigger-socket.h"
 #include "base/error.h"
 #include "tracing/triggers.h"
 

@@ -2,7 +2,7 @@
  * Thread: main.  The output file is opened here, with the user's privileges. */
 #pragma once
 
-#include "cli/ask-run.h"
+#include "cli/ask.h"
 #include "cli/record-options.h"
 
 struct record_ask {

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "cli/ask-run.h"
+#include "cli/ask.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "cli/top.h"

@@ -4,10 +4,13 @@
  *   perfwind trace --start ──► "S"     ├──► @perfwind-trigger/UID/PID ──► the session ──► one byte: the answer
  *
  * An abstract datagram socket, named by the session's user and process: nothing is left behind after a crash, and
- * /proc/net/unix lists all.  Both sides check the other's user (SCM_CREDENTIALS): the own one or root. */
+ * /proc/net/unix lists all.  Both sides check the other's user (SCM_CREDENTIALS): the own one or root.
+ *
+ * trigger_send() sends to all that may wait for a trigger: these sessions, and the tracing service (daemon/producer/activate.h). */
 #pragma once
 
 #include "base/loop.h"
+#include "base/util.h"
 #include "tracing/triggers.h"
 
 enum { TRIGGER_LATER = 0 }; /* the answer comes by trigger_socket_answer() */
@@ -32,3 +35,6 @@ void trigger_socket_answer(struct trigger_socket *socket, int answer);
 int trigger_socket_send(uint32_t uid, uint32_t pid, const char *name);
 /* Calls @found for each session in /proc/net/unix that this user may trigger.  The number of sessions. */
 int trigger_socket_find(void (*found)(void *arg, uint32_t uid, uint32_t pid), void *arg);
+
+/* Sends all @names, and logs the answers.  The exit status: 0: each was accepted by a session, or the service took it; else 1. */
+int trigger_send(const char *const *names, size_t n);

@@ -4,7 +4,8 @@
  *   text ──► text_to_wire ─┐
  *   bytes ─────────────────┴─► wire_check ──► protobuf-c
  *
- * Size, nesting and number of fields are bounded before protobuf-c unpacks the message.  The values of
+ * Size, nesting and number of fields are bounded before protobuf-c unpacks the message: it recurses and allocates as the
+ * bytes demand.  The values of
  * the fields are checked by perf-config.h and tracing/trace-session.h. */
 #pragma once
 
@@ -39,3 +40,14 @@ struct config *config_free(struct config *config);
 int config_read_data_source(const void *data, size_t len, Pb__DataSourceConfig **ret_config,
 			    char *error, size_t error_size);
 Pb__DataSourceConfig *config_data_source_free(Pb__DataSourceConfig *config);
+
+/* ---- the check of the wire form: for tests ---- */
+
+enum {
+	WIRE_DEPTH = 32,      /* messages within messages */
+	WIRE_FIELDS = 1 << 16 /* in all: each may cost an object of some hundred bytes */
+};
+
+/* Is this a message of the given type?  -EINVAL with a line that names the byte and the field. */
+int wire_check(const ProtobufCMessageDescriptor *message, const void *data, size_t len, char *error,
+	       size_t error_size);

@@ -1,8 +1,8 @@
 /* import-kernel.c - the kernel's names for an import.  Thread: main, and one that reads them in the
  * meantime: the index of a copy takes 1 ms, the table that an earlier run left in the cache as long, /proc/kallsyms 45 ms.
  *
- * First choice is the copy of /proc/kallsyms that perf keeps for each kernel that it recorded
- * (kernel-copy.h).  It is a file, so the kernel need not print 120,000 lines again, and it is right
+ * First choice is the copy of /proc/kallsyms that perf keeps for each build id of a kernel that it recorded, next to its
+ * copies of files (not with -N): ~/.debug/[kernel.kallsyms]/BUILD-ID/kallsyms (tools/perf/util/build-id.c).  It is a file, so the kernel need not print 120,000 lines again, and it is right
  * for any kernel with its build id in the recording.  Its addresses are moved to where _text was in
  * the recording.  Modules have other addresses after each boot, so their symbols are not taken from
  * it; the first sample in a module makes us read those of the running kernel (symbols/kernel-names.h).
@@ -13,15 +13,67 @@
  * symbol's address (tools/perf/util/synthetic-events.c). */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/cache-dir.h"
 #include "base/error.h"
 #include "import/import-private.h"
-#include "import/kernel-copy.h"
 #include "symbols/kernel-names.h"
+
+enum { ID_MAX = 20 };
+
+/* -errno, or a regular file. */
+static int open_one(const char *path)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	struct stat st;
+
+	/* O_NONBLOCK: if it is a FIFO, do not wait for a writer */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return -ENOENT;
+	return take_fd(fd);
+}
+
+int kernel_copy_open(const struct file_places *places, const uint8_t *build_id, size_t len,
+		     int *ret_fd)
+{
+	char hex[2 * ID_MAX + 1] = "", folder[PATH_MAX], path[PATH_MAX];
+	int fd, n;
+
+	if (len < 2 || len > ID_MAX)
+		return -ENOENT;
+	for (size_t i = 0; i < len; i++)
+		(void)snprintf(hex + 2 * i, 3, "%02x", build_id[i]);
+	if (places->archive) {
+		n = snprintf(path, sizeof(path), "%s/.build-id/%.2s/%s/kallsyms", places->archive,
+			     hex, hex + 2);
+		fd = n < 0 || (size_t)n >= sizeof(path) ? -ENAMETOOLONG : open_one(path);
+		if (fd >= 0) {
+			*ret_fd = fd;
+			return 0;
+		}
+	}
+	file_places_cache(places, folder, sizeof(folder));
+	if (!*folder)
+		return -ENOENT;
+	n = snprintf(path, sizeof(path), "%s/[kernel.kallsyms]/%s/kallsyms", folder, hex);
+	if (n < 0 || (size_t)n >= sizeof(path))
+		return -ENAMETOOLONG;
+	fd = open_one(path);
+	if (fd < 0)
+		return fd;
+	*ret_fd = fd;
+	return 0;
+}
 
 enum { MAX_KSYMBOLS = 65536 };
 

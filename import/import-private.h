@@ -5,10 +5,10 @@
 #include <semaphore.h>
 
 #include "import/import.h"
-#include "trace/writer.h"
 #include "perf/perfdata/perfdata.h"
 #include "session/pipeline/emit.h"
 #include "session/pipeline/reader.h"
+#include "trace/writer.h"
 
 enum {
 	IMPORT_PROCESSES = 65536,
@@ -150,3 +150,7 @@ void import_kernel_frames(struct import *im, const struct outcome *o);
 void import_kernel_mmap(struct import *im, const struct record_event *event);
 int import_kernel_ksymbol(struct import *im, const struct record_event *event);
 void import_kernel_deinit(struct import *im);
+/* Opens perf's copy of /proc/kallsyms.  -ENOENT and the like: there is none.  Any user may have written the file: its content
+ * must be checked. */
+int kernel_copy_open(const struct file_places *places, const uint8_t *build_id, size_t len,
+		     int *ret_fd);

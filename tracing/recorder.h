@@ -7,11 +7,15 @@
  *   recorder_write() ─► pw-snapshot, a process made by recorder_begin(), writes them to a descriptor
  *
  * A snapshot makes no process and allocates nothing: the buffer is memory shared with pw-snapshot, and what that
- * process needs was allocated and touched when it began.  Recording goes on meanwhile (trace-buffer.h). */
+ * process needs was allocated and touched when it began.  Recording goes on meanwhile (trace-buffer.h).
+ *
+ * The ends of tasks without taskstats (struct task_polls): the values of the last poll, with their age.  /proc is read now and then; a task that was there at the last poll and is not at this one has ended.  A task that begins and ends
+ * between two polls is not seen.  A poll's own CPU time decides when the next one comes. */
 #pragma once
 
 #include "base/loop.h"
 #include "trace/sink.h"
+#include "tracing/task-table.h"
 
 #define RECORDER_BYTES_MIN (1ull << 20)
 #define RECORDER_BYTES_MAX (64ull << 30)
@@ -25,7 +29,7 @@ struct recorder_options {
 	int clock;	 /* CLOCK_*, of the samples */
 	bool plain;	 /* packets are not compressed */
 	bool tasks;	 /* a snapshot, and the end, have the table of all tasks (task-table.h) */
-	bool polls; /* with `tasks`: the ends of tasks come from polls of /proc (task-polls.h) */
+	bool polls; /* with `tasks`: the ends of tasks come from polls of /proc */
 };
 
 struct recorder_result {
@@ -62,3 +66,23 @@ int recorder_end(struct recorder *recorder, struct sink *file, uint64_t last_ns,
 		 struct recorder_result *ret_result);
 /* Had the latest RECORDER_NEXT lost packets, as the buffer is too small for the time between two files? */
 bool recorder_had_gap(const struct recorder *recorder);
+
+/* ---- polls of tasks: for tests.  Thread: any ---- */
+
+enum {
+	TASK_POLLS_TASKS = 8192, /* further ones are not followed */
+	TASK_POLLS_MIN_MS = 1000,
+	TASK_POLLS_MAX_MS = 60000,
+	TASK_POLLS_SHARE =
+		1000, /* a poll takes at most one part of these of the time until the next one */
+};
+
+struct task_polls;
+/* Borrows @table.  Allocates and touches all that task_polls_poll() needs.  Returns new. */
+int task_polls_new(struct task_table *table, struct task_polls **ret_polls);
+struct task_polls *task_polls_free(struct task_polls *polls);
+/* Reads all tasks at @now (CLOCK_BOOTTIME ns), and writes a packet for each that has ended since the last poll: its row with
+ * `ended` and `age_ns`.  The first poll writes none.  Allocates nothing.  < 0: from @to, or /proc cannot be read. */
+int task_polls_poll(struct task_polls *polls, uint64_t now, struct sink *to);
+/* ms from a poll that used @cpu_ns to the next one. */
+uint32_t task_polls_wait_ms(uint64_t cpu_ns);

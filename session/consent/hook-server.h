@@ -1,5 +1,5 @@
 /* hook-server.h - accepts answers at the hook socket and verifies each.
- * Thread: that of the hook process (hook-process.h), as a call on a message of a peer may hang.
+ * Thread: that of the hook process (consent.h), as a call on a message or a descriptor of a peer may hang.
  *
  * Functions over a listening socket and the pids that were asked; no loop, and no memory except the
  * struct and the text of /proc files. */
@@ -9,7 +9,30 @@
 
 #include "base/closer.h"
 #include "base/table.h"
-#include "session/consent/hook-check.h"
+#include "base/util.h"
+#include "libc-hook/hook-proto.h"
+
+/* The verdict on an answer; all but the first are rejected, closed and counted. */
+enum hook_verdict {
+	HOOK_GOOD,
+	HOOK_STRANGER,	  /* from a process that was not asked, or has already answered */
+	HOOK_GONE,	  /* from a process that has exited */
+	HOOK_THREAD_GONE, /* by a thread that has ended: its maps read as empty */
+	HOOK_SILENT, /* connected and sent nothing in time, or was displaced by newer connections */
+	HOOK_NO_MESSAGE,  /* anything but one HOOK_BYTE */
+	HOOK_NOT_TWO,	  /* not two descriptors */
+	HOOK_WRITABLE,	  /* not open for reading only */
+	HOOK_NOT_PROC,	  /* no file of a procfs */
+	HOOK_NOT_ITS_OWN, /* a procfs file, but not the maps or mem of this process */
+	HOOK_NOT_PASSED,  /* good, but the channel to main was full */
+	HOOK_VERDICTS
+};
+/* A word, for the statistics of a trace. */
+const char *hook_verdict_word(enum hook_verdict verdict);
+
+/* Are @fds (maps, mem, in the order of hook-proto.h) files of process @pid?  The caller makes sure
+ * that the pid was not reused meanwhile (a pidfd that is checked afterwards). */
+enum hook_verdict hook_check(uint32_t pid, const int fds[static HOOK_DESCRIPTORS]);
 
 enum {
 	HOOK_CONNECTIONS = 64,	     /* that have sent nothing yet */

@@ -9,8 +9,9 @@
 #include "base/table.h"
 #include "session/pipeline/emit-module.h"
 #include "session/pipeline/emit.h"
-#include "session/pipeline/wait-emit.h"
+#include "symbols/kernel-names.h"
 
+enum { WAIT_WAKER_IDS = 256 }; /* of outcome.waker, at most */
 enum { EMIT_IDS = UW_MAX_FRAMES + 512 + 2 + WAIT_WAKER_IDS };
 
 /* A frame without a symbol. */
@@ -81,3 +82,11 @@ void emit_request_lines(struct emit *em, struct emit_module *m);
 bool emit_has_time_for_lines(const struct emit *em);
 /* Marked ids have changed: caches and recent stacks are without them. */
 void emit_forget_unsymbolized(struct emit *em);
+
+/* Of a sample with info.reason: writes the slice on the track of its thread, if it stands for one wait (info.began), and returns
+ * the frame of WAIT_MODULE that is the innermost one of the sample's stack.  @names may be NULL.  Errors: -ENOMEM; the sink's. */
+int wait_emit(struct writer *writer, const struct outcome *outcome, struct uw_kernel_names *names,
+	      uint32_t *ret_frame);
+/* The part that outcome.waker adds to a stack: @ids, *@n frames of @waker, innermost first, become WAIT_WAKER_IDS at most: the
+ * innermost frames and "[woken by COMM]" outside of them.  Errors as above. */
+int wait_emit_waker(struct writer *writer, const struct outcome *waker, uint32_t *ids, size_t *n);

@@ -165,7 +165,7 @@ static bool next_fp(const struct entry *e, size_t *at, uint64_t *ret_fp)
 	return false;
 }
 
-/* A stack that was read during a wait, without a known frame pointer (wait-stack.h), and the first guess failed: tries
+/* A stack that was read during a wait, without a known frame pointer (waits.h), and the first guess failed: tries
  * others.  Each return address must follow a call, so only the right one leads to the root. */
 static int unwind_by_guesses(struct uw_engine *engine, const struct entry *e,
 			     struct uw_result *result)

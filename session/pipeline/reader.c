@@ -18,7 +18,6 @@
 #include "session/pipeline/cpu-counts.h"
 #include "session/pipeline/scope.h"
 #include "session/pipeline/thin.h"
-#include "session/pipeline/wait-reader.h"
 #include "session/pipeline/waits.h"
 #include "session/pipeline/sideband.h"
 

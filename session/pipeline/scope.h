@@ -15,7 +15,7 @@ struct scope {
 	struct reader_options options;
 	struct reader_context c;
 	uint64_t enqueued_bytes;     /* of stacks in flight */
-	size_t stacks_in_flight;     /* wait-reader.h */
+	size_t stacks_in_flight;     /* waits.c */
 	struct scope_request *asked; /* processes that are asked for their consent, or will be */
 	size_t n_asked;
 	struct reader_consent_counts counts;

@@ -1,4 +1,8 @@
-/* waits.c - see waits.h. */
+/* waits.c - see waits.h.
+ *
+ * Of a thread that waits the kernel shows the stack pointer and the pc, and no other register.  The frame pointer is
+ * guessed: it is the first place in the stack from which frame pointers lead upwards.  Code that is unwound by the stack
+ * pointer does not need it, and a wrong guess fails at a return address that follows no call. */
 #include "session/pipeline/waits.h"
 
 #include <errno.h>
@@ -8,6 +12,7 @@
 #include "base/table.h"
 #include "proc/process.h"
 #include "session/pipeline/park.h"
+#include "session/pipeline/wait-reason.h"
 
 enum { READY_NS = 100 * 1000 }; /* of a thread in all, before it is written */
 
@@ -641,8 +646,9 @@ int waits_switch(struct waits *w, const struct wait_switch *s)
 	return r < 0 ? trace(r) : 0;
 }
 
-int waits_record(struct waits *w, struct process *process, uint32_t cpu,
-		 const struct record_event *e)
+/* SWITCH, FORK or COMM of @process, out of the ring of @cpu; others have no effect. */
+static int waits_record(struct waits *w, struct process *process, uint32_t cpu,
+			const struct record_event *e)
 {
 	if (e->time < w->start)
 		return 0;
@@ -804,4 +810,183 @@ struct waits *waits_free(struct waits *w)
 	free(w->held);
 	free(w);
 	return NULL;
+}
+
+enum { USER_BITS = 47, PAGE_0 = 4096 }; /* addresses of user code on x86-64 */
+
+static uint64_t word_at(const uint8_t *stack, size_t at)
+{
+	uint64_t word;
+
+	memcpy(&word, stack + at, sizeof(word));
+	return word;
+}
+
+static bool is_code(uint64_t address, uint64_t sp, size_t len)
+{
+	return address >= PAGE_0 && address < 1ull << USER_BITS && address - sp >= len;
+}
+
+uint64_t wait_stack_fp(const uint8_t *stack, size_t len, uint64_t sp)
+{
+	for (size_t at = 0; at + 16 <= len; at += 8) {
+		uint64_t up = word_at(stack, at), to = up - sp;
+
+		if (up % 8 || to <= at + 8 || to + 16 > len)
+			continue;
+		if (is_code(word_at(stack, at + 8), sp, len) &&
+		    is_code(word_at(stack, to + 8), sp, len))
+			return sp + at;
+	}
+	return 0;
+}
+
+bool wait_stack_entry(const struct load_answer *a, uint64_t *regs, struct entry *ret_entry)
+{
+	size_t len = a->stack_len & ~(size_t)7;
+
+	if (UW_ARCH_HOST != UW_ARCH_X86_64 || !len || a->wait.sp % 8)
+		return false;
+	memset(regs, 0, UW_X86_COUNT * sizeof(*regs));
+	regs[UW_X86_SP] = a->wait.sp;
+	regs[UW_X86_IP] = a->wait.pc;
+	regs[UW_X86_BP] = wait_stack_fp(a->stack, len, a->wait.sp);
+	*ret_entry = (struct entry){
+		.kind = ENTRY_SAMPLE,
+		.user_state = true,
+		.stack_full = len == LOAD_STACK_MAX,
+		.arch = UW_ARCH_X86_64,
+		.regs = regs,
+		.stack = a->stack,
+		.info =
+			{
+				.time = a->wait_until,
+				.pid = a->request.pid,
+				.tid = a->request.tag,
+				.stack_len = (uint32_t)len,
+				.cpu_mode = 2, /* PERF_RECORD_MISC_USER */
+				.reason = (uint8_t)wait_reason_of_call(
+					a->wait.number,
+					a->wait.is_pipe ? WAIT_FILE_PIPE : WAIT_FILE_OTHER),
+				.guessed = true,
+			},
+	};
+	return true;
+}
+
+enum { STACKS_IN_FLIGHT = 16 }; /* a request takes 50 us of a helper */
+
+int wait_reader_record(struct scope *s, uint32_t ring, const struct record_event *e)
+{
+	struct process *process;
+
+	if (!s->c.waits || !e->pid ||
+	    perf_source_is_inherited_double(s->c.source, e->id, (pid_t)e->tid))
+		return 0;
+	process = process_get(s->c.processes, e->pid);
+	if (!process)
+		return fail(-ENOMEM);
+	if (scope_skips_process(s, process))
+		return 0;
+	return waits_record(s->c.waits, process, perf_source_ring(s->c.source, ring)->cpu, e);
+}
+
+/* The fields of sched:sched_waking: 8 bytes that all tracepoints have, char comm[16], pid_t pid (the thread), ... */
+enum { WAKING_TID = 24 };
+
+/* 0: none. */
+static uint32_t woken_tid(const struct record_sample *sample)
+{
+	uint32_t tid = 0;
+
+	if (sample->raw && sample->raw_len >= WAKING_TID + sizeof(tid))
+		memcpy(&tid, sample->raw + WAKING_TID, sizeof(tid));
+	return tid;
+}
+
+int wait_reader_woken(struct scope *s, const struct record_layout *layout,
+		      const struct perf_event_header *record)
+{
+	struct record_sample sample;
+	int r = record_parse_sample(layout, record, &sample);
+
+	if (r < 0)
+		return trace(r);
+	if (s->c.waits && woken_tid(&sample))
+		waits_woken(s->c.waits, woken_tid(&sample), sample.time);
+	return 0;
+}
+
+bool wait_reader_wants_waker(struct scope *s, const struct record_sample *sample)
+{
+	return s->c.waits && waits_wants_waker(s->c.waits, woken_tid(sample), sample->time);
+}
+
+uint32_t wait_reader_waker(struct scope *s, const struct record_sample *sample)
+{
+	return waits_waker(s->c.waits, woken_tid(sample));
+}
+
+bool wait_reader_wants(struct scope *s, const struct record_sample *sample, struct process *process)
+{
+	return !perf_source_is_switch(s->c.source, sample->id) ||
+	       (s->c.waits && waits_wants(s->c.waits, process, sample->tid));
+}
+
+uint64_t wait_reader_weigh(struct scope *s, const struct record_sample *sample,
+			   struct process *process, uint32_t *ret_wait)
+{
+	*ret_wait = 0;
+	if (!s->c.waits)
+		return sample->period;
+	if (perf_source_is_switch(s->c.source, sample->id))
+		*ret_wait = waits_sampled(s->c.waits, sample->tid);
+	else if (s->c.running)
+		return waits_run(s->c.waits, process, sample->tid, sample->time);
+	return *ret_wait ? 0 : sample->period;
+}
+
+void wait_reader_ask(struct scope *s, uint64_t before)
+{
+	while (s->c.waits && s->stacks_in_flight < STACKS_IN_FLIGHT) {
+		uint32_t tid;
+		struct process *process = waits_next_bare(s->c.waits, before, &tid);
+		struct load_request request = {.kind = LOAD_WAIT};
+
+		if (!process)
+			break;
+		request.tag = tid;
+		request.pid = process->pid;
+		request.process = process_ref(process);
+		request.vaddr = (uint64_t)s->options.clock;
+		request.closed = !scope_may_open(s, process);
+		if (loader_ask(s->c.loader, &request))
+			s->stacks_in_flight++;
+		else
+			(void)process_unref(process);
+	}
+}
+
+bool wait_reader_answer(struct scope *s, struct park *park, const struct load_answer *a,
+			struct entry *e)
+{
+	uint64_t regs[UW_X86_COUNT];
+
+	s->stacks_in_flight--;
+	if (a->error || a->request.process->replaced || !wait_stack_entry(a, regs, e))
+		return false;
+	e->block = park_alloc(park, (uintptr_t)a->request.process, entry_bytes(e));
+	if (!e->block)
+		return false;
+	e->info.wait = waits_read(s->c.waits, a->request.tag, a->wait_from, a->wait_until);
+	if (!e->info.wait) {
+		park_free(park, (uintptr_t)a->request.process, e->block, entry_bytes(e));
+		return false;
+	}
+	entry_copy(e, e->block);
+	e->info.process = process_ref(a->request.process);
+	s->c.account->received++;
+	s->c.account->queued++;
+	s->enqueued_bytes += e->info.stack_len;
+	return true;
 }

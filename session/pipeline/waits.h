@@ -20,12 +20,18 @@
  *   between records that contradict each other     without a stack, WAIT_UNKNOWN: some were lost
  *
  * Bounds: WAITS_THREADS threads; WAITS_STACK_BYTES of stacks that wait for the end of their wait.  Past either a wait
- * has no stack, or its thread is not known. */
+ * has no stack, or its thread is not known.
+ *
+ * The reader calls wait_reader_*(): records and samples of switches, and stacks that are read while threads wait.  They do nothing
+ * without scope->c.waits. */
 #pragma once
 
 #include "perf/record.h"
+#include "session/loader/load-request.h"
 #include "session/pipeline/account.h"
 #include "session/pipeline/entry.h"
+#include "session/pipeline/park.h"
+#include "session/pipeline/scope.h"
 #include "session/pipeline/wait-reason.h"
 
 enum {
@@ -58,9 +64,6 @@ struct waits *waits_free(struct waits *waits);
  * later. */
 void waits_start(struct waits *waits, uint64_t time);
 /* Records, in order of time.  Errors: -ENOMEM, or an error of emit(). */
-/* SWITCH, FORK or COMM of @process, out of the ring of @cpu; others have no effect. */
-int waits_record(struct waits *waits, struct process *process, uint32_t cpu,
-		 const struct record_event *event);
 /* @tid exists at the start. */
 int waits_thread(struct waits *waits, struct process *process, uint32_t tid);
 int waits_fork(struct waits *waits, struct process *process, uint32_t tid, uint64_t time);
@@ -103,3 +106,34 @@ int waits_outcome(struct waits *waits, const struct outcome *outcome);
 int waits_run_outcome(struct waits *waits, const struct outcome *outcome);
 /* The end, at @time (the events' clock): ends all waits and threads.  Outcomes may still come. */
 int waits_finish(struct waits *waits, uint64_t time);
+
+/* ---- the reader's part ---- */
+
+/* SWITCH, FORK or COMM out of ring @ring, after the process table has it. */
+int wait_reader_record(struct scope *scope, uint32_t ring, const struct record_event *event);
+/* A sample of the sideband ring: sched:sched_waking. */
+int wait_reader_woken(struct scope *scope, const struct record_layout *layout,
+		      const struct perf_event_header *record);
+/* A sample of the task that wakes another (perf_source_is_waker()): is it of use?  Then the number for sample_info.wait. */
+bool wait_reader_wants_waker(struct scope *scope, const struct record_sample *sample);
+uint32_t wait_reader_waker(struct scope *scope, const struct record_sample *sample);
+/* Before a sample becomes an entry.  False: a sample of a switch that is of no use. */
+bool wait_reader_wants(struct scope *scope, const struct record_sample *sample,
+		       struct process *process);
+/* The weight of a sample; *ret_wait: its number as the stack of a wait of unknown weight, or 0. */
+uint64_t wait_reader_weigh(struct scope *scope, const struct record_sample *sample,
+			   struct process *process, uint32_t *ret_wait);
+/* Requests the stacks of some threads that wait without one since @before (the events' clock) or longer. */
+void wait_reader_ask(struct scope *scope, uint64_t before);
+/* The answer to LOAD_WAIT as an entry, counted and with its bytes in a block of @park.  False: it is of no use. */
+bool wait_reader_answer(struct scope *scope, struct park *park, const struct load_answer *answer,
+			struct entry *ret_entry);
+
+/* ---- a stack that was read while its thread waited: for tests ---- */
+
+/* The first word of @stack (@len bytes, from address @sp up) that is the start of a chain of frame pointers: [saved frame
+ * pointer][return address].  0: there is none. */
+uint64_t wait_stack_fp(const uint8_t *stack, size_t len, uint64_t sp);
+/* The answer to LOAD_WAIT as an entry, with registers in @regs (room for UW_X86_COUNT) and bytes that stay the answer's.  The caller adds the process
+ * and its space.  False: the stack is of no use: nothing of it was read, or another machine. */
+bool wait_stack_entry(const struct load_answer *answer, uint64_t *regs, struct entry *ret_entry);

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "session/loader/line-cache.h"
-#include "symbols/kernel-table.h"
+#include "symbols/kernel-names.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cli/ask-run.h"
+#include "cli/ask.h"
 #include "trace/late-sink.h"
 #include "base/log.h"
 #include "tests/unit/cli/daemon-fixture.h"

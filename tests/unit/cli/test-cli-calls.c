@@ -18,7 +18,6 @@
 #include "cli/record-ask.h"
 #include "cli/record-marks.h"
 #include "cli/snapshot-file.h"
-#include "cli/spawn.h"
 #include "cli/stat-targets.h"
 #include "cli/symbolize-later.h"
 #include "cli/top.h"

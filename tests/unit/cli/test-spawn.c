@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/spawn.h"
+#include "cli/job.h"
 #include "tests/unit/capture.h"
 #include "tests/unit/cmocka.h"
 

@@ -3,7 +3,7 @@
 
 #include "tests/unit/cmocka.h"
 
-#include "config/config-lex.h"
+#include "config/config-text.h"
 
 static void assert_token(struct lexer *l, enum token_kind kind, const char *text, unsigned line,
 			 unsigned column)

@@ -44,7 +44,7 @@ static const char *perf(const char *text)
 	return parse_as(&pb__perf_event_config__descriptor, text, strlen(text));
 }
 
-/* The types that config-text.c and config-wire.c know, in @message and in all that it contains. */
+/* The types that config-text.c and config.c know, in @message and in all that it contains. */
 static void assert_types(const ProtobufCMessageDescriptor *message, unsigned depth, size_t *n)
 {
 	static const ProtobufCType known[] = {PROTOBUF_C_TYPE_INT32,  PROTOBUF_C_TYPE_UINT32,

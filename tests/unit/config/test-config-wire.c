@@ -4,7 +4,7 @@
 #include "tests/unit/cmocka.h"
 
 #include "base/bytes.h"
-#include "config/config-wire.h"
+#include "config/config.h"
 #include "protos/trace_config.pb-c.h"
 
 static char error[256];

@@ -1,4 +1,4 @@
-/* test-kernel-copy.c - kernel-copy.h: where perf's copies of the kernel's symbols are. */
+/* test-kernel-copy.c - import-kernel.c: where perf's copies of the kernel's symbols are. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -11,7 +11,7 @@
 #include "tests/unit/cmocka.h"
 
 #include "base/util.h"
-#include "import/kernel-copy.h"
+#include "import/import-private.h"
 
 static const struct file_places places;
 

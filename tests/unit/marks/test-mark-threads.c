@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "marks/mark-threads.h"
+#include "marks/mark-rings.h"
 #include "tests/unit/cmocka.h"
 #include "tests/unit/proc/child-process.h"
 

@@ -6,7 +6,6 @@
 #include "marks/ftrace-print.h"
 #include "marks/mark-functions.h"
 #include "marks/mark-rings.h"
-#include "marks/mark-threads.h"
 #include "marks/mark-text.h"
 #include "marks/mark-tracks.h"
 #include "marks/print-threads.h"

@@ -7,7 +7,6 @@
 
 #include "base/cache-dir.h"
 #include "symbols/kernel-names.h"
-#include "symbols/kernel-table.h"
 #include "tests/unit/fake-root.h"
 
 static const char core[] = "0000000000000000 A fixed_percpu_data\n"

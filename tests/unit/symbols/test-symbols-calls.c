@@ -19,7 +19,6 @@
 #include "base/table.h"
 #include "symbols/jitdump.h"
 #include "symbols/kernel-names.h"
-#include "symbols/kernel-table.h"
 #include "symbols/lines.h"
 #include "symbols/machine-code.h"
 #include "symbols/modules.h"

@@ -1,6 +1,6 @@
 /* test-stacks.c - callstack ids against a plain list, through growth, clearing and stacks that look
  * alike. */
-#include "trace/stacks.h"
+#include "trace/intern.h"
 #include "tests/unit/cmocka.h"
 
 static uint32_t add(struct stacks *s, const uint32_t *ids, size_t n, bool expect_new)

@@ -7,7 +7,7 @@
 #include "protos/trace.pb-c.h"
 #include "tests/unit/tracing/task-sums.h"
 #include "tests/unit/fake-root.h"
-#include "tracing/task-polls.h"
+#include "tracing/recorder.h"
 
 #define S NSEC_PER_SEC
 #define STAT(ticks, start)                                                 \

@@ -10,7 +10,6 @@
 #include "tracing/service-packets.h"
 #include "tracing/system-counters.h"
 #include "tracing/task-ends.h"
-#include "tracing/task-polls.h"
 #include "tracing/task-table.h"
 #include "tracing/trace-buffer.h"
 #include "tracing/trace-clones.h"

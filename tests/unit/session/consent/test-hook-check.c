@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "session/consent/hook-check.h"
+#include "session/consent/hook-server.h"
 #include "tests/unit/cmocka.h"
 
 static void test_names(void **state)

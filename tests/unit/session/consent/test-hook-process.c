@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/child.h"
-#include "session/consent/hook-process.h"
+#include "session/consent/consent.h"
 #include "tests/unit/cmocka.h"
 
 static struct sockaddr_un address = {.sun_family = AF_UNIX};

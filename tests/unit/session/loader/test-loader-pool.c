@@ -1,4 +1,4 @@
-/* test-loader-pool.c - loader-pool.h with helpers that sleep over their requests; the time is
+/* test-loader-pool.c - the helper processes of loader.h, with helpers that sleep over their requests; the time is
  * the test's own.  Helpers are real: the test waits until one sleeps, then states how late it is. */
 #include <errno.h>
 #include <poll.h>
@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "session/loader/loader-pool.h"
+#include "session/loader/loader.h"
 #include "tests/unit/cmocka.h"
 
 /* In place of addresses: what the helper does about a LOAD_QUERY. */

@@ -2,7 +2,7 @@
 #include <time.h>
 
 #include "proc/process.h"
-#include "session/pipeline/wait-emit.h"
+#include "session/pipeline/emit-private.h"
 #include "session/pipeline/wait-reason.h"
 #include "protos/trace.pb-c.h"
 #include "tests/unit/cmocka.h"

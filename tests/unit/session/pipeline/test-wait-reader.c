@@ -1,5 +1,4 @@
-/* test-wait-reader.c - wait-reader.h: wake-ups, and stacks that are read while threads wait. */
-#include "session/pipeline/wait-reader.h"
+/* test-wait-reader.c - the reader's part of waits.h: wake-ups, and stacks that are read while threads wait. */
 #include "session/pipeline/waits.h"
 #include "tests/unit/cmocka.h"
 #include "tests/unit/perf/fake-ring.h"

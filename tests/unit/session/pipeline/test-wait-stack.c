@@ -1,6 +1,6 @@
-/* test-wait-stack.c - wait-stack.h: guesses of the frame pointer, and stacks of no use. */
+/* test-wait-stack.c - waits.h: guesses of the frame pointer, and stacks of no use. */
 #include "session/pipeline/wait-reason.h"
-#include "session/pipeline/wait-stack.h"
+#include "session/pipeline/waits.h"
 #include "tests/unit/cmocka.h"
 
 #define SP 0x7ffd00001000ull
