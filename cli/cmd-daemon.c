@@ -11,15 +11,18 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/peer.h"
+#include "cli/cmd-daemon.h"
 #include "cli/command.h"
 #include "cli/common-options.h"
 #include "cli/signals.h"
-#include "cli/notify.h"
 #include "base/child.h"
 #include "base/listen-fds.h"
 #include "base/error.h"
@@ -30,6 +33,42 @@
 #include "session/rights-filter.h"
 #include "session/rights.h"
 #include "session/consent/consent.h"
+
+void notify_state(const char *text)
+{
+	const char *name = getenv("NOTIFY_SOCKET");
+	_cleanup_(fd_closep) int fd = -1;
+	struct sockaddr_un a;
+	socklen_t len;
+
+	/* A path or an abstract name; vsock addresses are for virtual machines. */
+	if (!name || (*name != '/' && *name != '@') || unix_address(name, &a, &len) < 0)
+		return;
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0)
+		(void)sendto(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT,
+			     (const struct sockaddr *)&a, len);
+}
+
+void notify_reloading(void)
+{
+	char text[64];
+
+	(void)snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%lu",
+		       clock_ns(CLOCK_MONOTONIC) / 1000);
+	notify_state(text);
+}
+
+int notify_check_fd(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0)
+		return fail(-errno);
+	if ((flags & O_ACCMODE) == O_RDONLY)
+		return fail(-EBADF);
+	return fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 ? fail(-errno) : 0;
+}
 
 /* What configs written for the stock producer name: their producer_name_filter and producers{} hold
  * for us too. */

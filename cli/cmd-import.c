@@ -12,7 +12,7 @@
 #include "cli/module-file.h"
 #include "cli/trace-input.h"
 #include "trace/late-sink.h"
-#include "cli/symbolize-later.h"
+#include "cli/debuginfod.h"
 #include "cli/verdict.h"
 #include "base/error.h"
 #include "import/import.h"

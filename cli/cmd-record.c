@@ -25,7 +25,7 @@
 #include "cli/record-usdt.h"
 #include "cli/record-options.h"
 #include "cli/record-scope.h"
-#include "cli/symbolize-later.h"
+#include "cli/debuginfod.h"
 #include "cli/verdict.h"
 #include "base/error.h"
 #include "perf/gate.h"

@@ -6,7 +6,7 @@
 #include "cli/command.h"
 #include "cli/common-options.h"
 #include "cli/filter-options.h"
-#include "cli/symbolize-later.h"
+#include "cli/debuginfod.h"
 #include "cli/terminal.h"
 #include "cli/trace-input.h"
 #include "base/error.h"

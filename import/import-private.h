@@ -126,8 +126,6 @@ struct import {
 	struct outcome *outcome; /* with room for the longest */
 };
 
-void import_note(struct import *im, const char *format, ...) _printf_(2, 3);
-
 /* import.c: the writer and the emitter, as the event wants them. */
 int import_start_trace(struct import *im, uint64_t first_time);
 
@@ -141,15 +139,12 @@ int import_drain(struct import *im);
 int import_look_up_rest(struct import *im);
 void import_unwind_deinit(struct import *im);
 
-/* import-kernel.c */
-/* Starts to read the kernel's names, if the recording is of the running kernel. */
-void import_kernel_start(struct import *im);
+/* import.c: the kernel's names. */
 /* Before an outcome is written: waits for the names if it has kernel frames, and reads the running
  * kernel's if one of them is in a module. */
 void import_kernel_frames(struct import *im, const struct outcome *o);
 void import_kernel_mmap(struct import *im, const struct record_event *event);
 int import_kernel_ksymbol(struct import *im, const struct record_event *event);
-void import_kernel_deinit(struct import *im);
 /* Opens perf's copy of /proc/kallsyms.  -ENOENT and the like: there is none.  Any user may have written the file: its content
  * must be checked. */
 int kernel_copy_open(const struct file_places *places, const uint8_t *build_id, size_t len,

@@ -7,8 +7,10 @@
 #include <time.h>
 
 #include "base/error.h"
-#include "session/pipeline/copied-entry.h"
+#include "base/go-layout.h"
+#include "proc/process.h"
 #include "session/session-private.h"
+#include "symbols/image.h"
 
 struct deep *session_deep(const struct session *s)
 {
@@ -296,6 +298,70 @@ static bool reads_soon(const struct session *s, uint32_t cpu)
 	       (!o->tasks || perf_source_stack_bytes(s->source, cpu) >= o->stack_bytes);
 }
 
+static void add_script(struct python_stacks *stacks, uint32_t pid, const struct uw_script *s,
+		       bool php)
+{
+	uint32_t ruby = PYTHON_IS_RUBY | s->offsets.frame_bytes |
+			(s->offsets.sizes ? (uint32_t)PYTHON_HAS_SIZES : 0);
+
+	python_stacks_add(stacks, pid,
+			  &(struct python_threads){
+				  .kind = php ? (uint32_t)PYTHON_IS_PHP : ruby,
+				  .interpreter = s->current,
+				  .threads = s->thread,
+				  .next = php ? s->offsets.len & 0xfff8 : s->next_thread,
+				  .native = php ? s->offsets.filename : s->native,
+				  .context = s->context,
+				  .through = s->through,
+				  .frame = s->innermost,
+			  });
+}
+
+/* From now on the samples of @process have the stack of GHC's code (unwinder/native-stg.c). */
+static void add_stg(struct python_stacks *stacks, struct process *process)
+{
+	if (process->has_stg)
+		return;
+	process->has_stg = true;
+	python_stacks_add(stacks, process->pid, &(struct python_threads){.kind = PYTHON_IS_STG});
+}
+
+/* The same of a goroutine's stack where its thread is on its own (unwinder/native-go.c). */
+static void add_go(struct python_stacks *stacks, struct process *process)
+{
+	if (process->has_go || process->language)
+		return;
+	process->has_go = true;
+	/* m.procid proves the layout. */
+	python_stacks_add(stacks, process->pid,
+			  &(struct python_threads){.kind = PYTHON_IS_GO,
+						   .native = GO_G_M,
+						   .threads = GO_M_PROCID,
+						   .next = GO_M_CURG,
+						   .frame = GO_G_SP});
+}
+
+/* From now on the samples of process @pid have the frames of its interpreter; @module is the loaded one. */
+static void add_frames(struct python_stacks *stacks, uint32_t pid, const struct uw_module *module)
+{
+	const struct uw_image *image = uw_module_image(module);
+	const struct uw_python *py = image ? &image->python : NULL;
+	const struct uw_script *script = image ? &image->script : NULL;
+
+	if (stacks && script && script->version && script->current)
+		add_script(stacks, pid, script, uw_module_language(module) == UW_LANGUAGE_PHP);
+	if (stacks && py && py->version && py->threads.interpreter)
+		python_stacks_add(stacks, pid,
+				  &(struct python_threads){
+					  .kind = py->version & 0xff,
+					  .interpreter = py->threads.interpreter,
+					  .threads = py->threads.threads,
+					  .next = py->threads.next,
+					  .native = py->threads.native,
+					  .frame = py->threads.frame,
+				  });
+}
+
 /* The stacks of GHC's code and of goroutines are in the heap, and no copy has them but the program's. */
 static void learn_heap_stack(struct session *s, const struct outcome *o)
 {
@@ -306,9 +372,9 @@ static void learn_heap_stack(struct session *s, const struct outcome *o)
 	if (!process || process->has_stg || process->has_go)
 		return;
 	if (o->stg)
-		copied_entry_add_stg(session_python(s), process);
+		add_stg(session_python(s), process);
 	else
-		copied_entry_add_go(session_python(s), process);
+		add_go(session_python(s), process);
 	session_want_program(s, AT_SAMPLE_PYTHON);
 }
 
@@ -371,7 +437,7 @@ void session_script_answer(struct session *s, const struct load_answer *a)
 		ask_compiled(s, &a->request);
 	/* No program copies V8's objects. */
 	if (session_python(s) && uw_module_language(a->request.module) != UW_LANGUAGE_JS) {
-		copied_entry_add(session_python(s), a->request.pid, a->request.module);
+		add_frames(session_python(s), a->request.pid, a->request.module);
 		session_want_program(s, AT_SAMPLE_PYTHON);
 		if (python_stacks_run(session_python(s)))
 			return;

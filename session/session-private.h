@@ -128,7 +128,7 @@ struct session {
 	} gone; /* processes that ended in lost records */
 	struct slot_queue entries;
 	struct byte_queue outcomes;
-	struct session_hold {	   /* session-outcomes.c */
+	struct session_hold {	   /* session-output.c */
 		uint64_t since;	   /* CLOCK_MONOTONIC: since when outcomes wait; 0: none does */
 		uint64_t looked;   /* position in the queue: requests up to there were taken */
 		uint64_t given_up; /* ... outcomes up to there do not wait */
@@ -158,7 +158,7 @@ struct session {
 		uint64_t n_turns;
 	} budget;
 	struct loop_source program; /* of at_sample_want(), while it is loaded */
-	struct session_idle {	    /* session-idle.c */
+	struct session_idle {	    /* session-pace.c */
 		enum { SESSION_AWAKE, SESSION_LISTENING, SESSION_ASLEEP } state;
 		uint64_t quiet_at;	   /* CLOCK_MONOTONIC: since when there is nothing to do */
 		uint64_t received;	   /* account.received at the last tick */
@@ -252,7 +252,7 @@ void session_adapt_save(struct session *s, bool on);
 /* May samples of stacks beyond their copies wake main at once? */
 bool session_may_read_soon(const struct session_options *options);
 
-/* session-outcomes.c: takes what the unwinder has answered; how many. */
+/* session-output.c: takes what the unwinder has answered; how many. */
 int session_take_outcomes(struct session *s, size_t *ret_n);
 
 /* session.c: a ring has records. */
@@ -275,7 +275,6 @@ void session_pace_answer(struct session *s, const struct load_answer *answer);
 /* Each tick; true: no reading is due. */
 bool session_is_calm(struct session *s, uint64_t now);
 
-/* session-idle.c: no timer while the targets sleep. */
 /* Each tick; true: the session is to sleep once the work of a second is done. */
 bool session_idle_tick(struct session *s, uint64_t now);
 void session_sleep(struct session *s);
@@ -331,13 +330,12 @@ int session_open_targets(struct session *session, char *error, size_t error_size
 int session_own_turn(struct session *session);
 void session_targets_deinit(struct session *session);
 
-/* session-raw.c: options.raw */
+/* options.raw: the unchanged records. */
 int session_raw_start(struct session *session);
 void session_raw_record(void *arg, bool sideband, const struct perf_event_header *record);
 /* The earlier mappings of a process, before its records. */
 void session_raw_process(struct session *session, const struct load_answer *answer);
 
-/* session-writer.c */
 int session_make_writer(struct session *session);
 
 /* A thread has ended, as the reader reports it. */

@@ -95,7 +95,7 @@ static unsigned callchain_of(const struct session *s)
 	return frames;
 }
 
-/* No timer while they sleep (session-idle.c): not for waits, which are looked at while they last, and not in a
+/* No timer while they sleep (session-pace.c): not for waits, which are looked at while they last, and not in a
  * daemon, which looks after its clients each 100 ms or so. */
 static bool may_sleep(const struct session_options *so)
 {

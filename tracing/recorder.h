@@ -29,7 +29,7 @@ struct recorder_options {
 	int clock;	 /* CLOCK_*, of the samples */
 	bool plain;	 /* packets are not compressed */
 	bool tasks;	 /* a snapshot, and the end, have the table of all tasks (task-table.h) */
-	bool polls; /* with `tasks`: the ends of tasks come from polls of /proc */
+	bool polls;	 /* with `tasks`: the ends of tasks come from polls of /proc */
 };
 
 struct recorder_result {

@@ -15,9 +15,3 @@ void copied_entry_attach(struct deep *deep, struct python_stacks *stacks,
 bool copied_entry_is_deep(const struct record_sample *sample, const struct entry *e);
 /* The entry's bytes were copied, or its sample was unwound: gives the records back. */
 void copied_entry_put(struct deep *deep, struct python_stacks *stacks, struct entry *e);
-/* From now on the samples of @process have a goroutine's stack where its thread is on its own (unwinder/native-go.c). */
-void copied_entry_add_go(struct python_stacks *stacks, struct process *process);
-/* The same of the stack of GHC's code (unwinder/native-stg.c). */
-void copied_entry_add_stg(struct python_stacks *stacks, struct process *process);
-/* From now on the samples of process @pid have their frames; @module is its interpreter's, loaded. */
-void copied_entry_add(struct python_stacks *stacks, uint32_t pid, const struct uw_module *module);

@@ -1,7 +1,7 @@
 /* emit-dumps.c - jitdumps that grow while their code runs (emit.h, jit-epochs.h).
  *
  * A runtime makes code known before it runs it.  So once a dump was read, with a request of time T, the code of all samples up to T
- * is known.  Later samples wait for the next reading, which they cause (session/session-outcomes.c).  A runtime that collects
+ * is known.  Later samples wait for the next reading, which they cause (session/session-output.c).  A runtime that collects
  * records in its memory and writes them in large pieces (node: 2 MB) makes code known any time after it ran: these samples do not
  * wait, and time slices limit the samples that can have a former name. */
 #include <time.h>

@@ -84,7 +84,7 @@ static const char *name_of(const struct scope *sc, struct process *process)
 	return thread && thread->comm[0] ? thread->comm : "?";
 }
 
-/* Root gets no hint to run as root: what is refused to it is protected from it (others in cli/diagnosis.c). */
+/* Root gets no hint to run as root: what is refused to it is protected from it (others in cli/cmd-doctor.c). */
 static const char *hint_of(enum consent_refusal refusal)
 {
 	if (refusal == CONSENT_NOT_CAUGHT)

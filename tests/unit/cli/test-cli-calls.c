@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "cli/ask.h"
-#include "cli/event-list.h"
+#include "cli/cmd-stat.h"
 #include "cli/flight.h"
 #include "cli/job.h"
 #include "cli/raw.h"
@@ -19,9 +19,9 @@
 #include "cli/record-marks.h"
 #include "cli/snapshot-file.h"
 #include "cli/stat-targets.h"
-#include "cli/symbolize-later.h"
+#include "cli/debuginfod.h"
 #include "cli/top.h"
-#include "cli/trace-name.h"
+#include "cli/cmd-trace.h"
 #include "cli/trigger-socket.h"
 #include "tests/unit/cli/daemon-fixture.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/diagnosis.h"
+#include "cli/cmd-doctor.h"
 #include "session/session.h"
 #include "tests/unit/cmocka.h"
 

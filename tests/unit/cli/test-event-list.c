@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cli/event-list.h"
+#include "cli/cmd-stat.h"
 #include "tests/unit/cmocka.h"
 
 static char error[512];

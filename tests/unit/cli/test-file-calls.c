@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "cli/annotate.h"
 #include "cli/archive.h"
-#include "cli/symbolize.h"
+#include "cli/cmd-symbolize.h"
 #include "cli/trace-input.h"
 #include "trace/sink.h"
 #include "trace/writer.h"

@@ -5,7 +5,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "cli/notify.h"
+#include "cli/cmd-daemon.h"
 #include "base/util.h"
 #include "tests/unit/cmocka.h"
 

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/symbolize.h"
+#include "cli/cmd-symbolize.h"
 #include "symbols/module.h"
 #include "tests/unit/cmocka.h"
 #include "trace/module-symbols.h"

@@ -7,7 +7,7 @@
 
 #include "tests/unit/cmocka.h"
 
-#include "cli/trace-name.h"
+#include "cli/cmd-trace.h"
 #include "base/util.h"
 
 static void test_take(void **state)

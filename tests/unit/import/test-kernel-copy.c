@@ -1,4 +1,4 @@
-/* test-kernel-copy.c - import-kernel.c: where perf's copies of the kernel's symbols are. */
+/* test-kernel-copy.c - import.c: where perf's copies of the kernel's symbols are. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

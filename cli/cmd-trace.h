@@ -1,4 +1,4 @@
-/* trace-name.h - running trace sessions by unique_session_name.  Thread: main.
+/* cmd-trace.h - the sessions of `perfwind trace` by unique_session_name.  Thread: main.
  *
  * A session binds an abstract socket, named by its user and session name, while it runs: the name is unique, a crash
  * leaves nothing behind, and the kernel reports which process holds it. */

@@ -1,4 +1,4 @@
-/* notify.h - service status for systemd: one datagram a message, without libsystemd.
+/* cmd-daemon.h - the service status of `perfwind daemon` for systemd: one datagram a message, without libsystemd.
  * Thread: main.  https://www.freedesktop.org/software/systemd/man/sd_notify.html */
 #pragma once
 

@@ -1,4 +1,4 @@
-/* diagnosis.h - every gate that decides what can be seen on this machine, by this user.  Thread: main.
+/* cmd-doctor.h - every gate that decides what can be seen on this machine, by this user.  Thread: main.
  * Looking (facts: by trying, where that can be) stands apart from judging, which is arithmetic. */
 #pragma once
 

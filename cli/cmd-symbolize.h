@@ -1,9 +1,8 @@
-/* symbolize.h - names, inlined calls and lines for the frames of a trace, out of the files on this
+/* cmd-symbolize.h - names, inlined calls and lines for the frames of a trace, out of the files on this
  * machine.  Thread: main.
  *
  * Files of a debuginfod server (places->fetched) and of an archive (places->archive) are foreign: each is parsed by a
- * process of its own, pw-parse, that
- * opens nothing, has no network and no privilege; what it answers is checked. */
+ * process of its own, pw-parse, that opens nothing, has no network and no privilege; what it answers is checked. */
 #pragma once
 
 #include "base/bytes.h"

@@ -1,4 +1,4 @@
-/* event-list.h - the events of `perfwind stat -e`.  Thread: main. */
+/* cmd-stat.h - the events of `perfwind stat -e`.  Thread: main. */
 #pragma once
 
 #include "perf/counters.h"
