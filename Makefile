@@ -343,7 +343,7 @@ check-selinux-boot:
 check-faults: all programs
 	$(Q)$(RUN) tests/faults-alone.sh
 # Unit tests and fuzz corpora again, with sanitizers.
-SANITIZED = $(MAKE) --no-print-directory SAN=address,undefined O=build-address-undefined CFLAGS="-O1 -g"
+SANITIZED = $(MAKE) --no-print-directory SAN=address,undefined O=build-address-undefined CFLAGS="-O1 -g1"
 .PHONY: sanitized-programs unit-programs check-units-only
 check-sanitized:
 	$(Q)$(SANITIZED) check-units-only

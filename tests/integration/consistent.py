@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 KEYS = ["file", "bytes", "duration_s", "samples", "complete", "stacks", "freed_functions", "lost", "skipped", "cpu_accounted",
         "self", "modules_without_symbols"]
@@ -19,6 +20,17 @@ LOST = ["samples", "sideband", "records_seen", "throttled_s", "unwritten"]
 SELF = ["cpu_s", "us_per_sample", "peak_rss_kb"]
 DAMAGE = ["bytes_not_read", "bad_records", "unproved_modules", "unread_modules"]
 MODULE = ["path", "build_id", "samples"]
+COMMANDS = {
+    "losses": ["losses"],
+    "folded": ["export", "--to", "folded", "-o", "-"],
+    "pprof": ["export", "--to", "pprof", "-o", "-"],
+    "page": ["export", "--to", "html", "-o", "-"],
+    "report": ["report", "--limit", "0"],
+    "tree": ["report", "--tree"],
+    "process": ["report", "--by", "process"],
+    "thread": ["report", "--by", "thread"],
+    "module": ["report", "--by", "module"],
+}
 wrong = []
 
 
@@ -111,10 +123,17 @@ def read_pprof(data):
     return count, {strings[f] for f in functions}
 
 
-def run(perfwind, *arguments):
-    done = subprocess.run([perfwind, *arguments], capture_output=True, check=False)
-    expect(done.returncode == 0, *arguments, "ended with", done.returncode, done.stderr.decode(errors="replace"))
-    return done.stdout
+def outputs(perfwind, trace):
+    """What each command prints: two run at a time, no more, as recordings of other scripts go on meanwhile."""
+
+    def run(arguments):
+        done = subprocess.run([perfwind, *arguments, trace], capture_output=True, check=False)
+        expect(done.returncode == 0 or arguments == ["losses"], *arguments, "ended with", done.returncode,
+               done.stderr.decode(errors="replace"))
+        return done.stdout
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(COMMANDS, pool.map(run, COMMANDS.values())))
 
 
 def main():
@@ -122,28 +141,27 @@ def main():
     with open(verdict, encoding="utf-8") as f:
         v = json.loads(f.read().strip().splitlines()[-1])
     check_verdict(v)
+    printed = outputs(perfwind, trace)
     # A trace that is complete has its end mark; any other is reported to have none.
-    ended = b"perfwind_end_missing" not in subprocess.run([perfwind, "losses", trace], capture_output=True, check=False).stdout
+    ended = b"perfwind_end_missing" not in printed["losses"]
     expect(v["complete"] == ended, "the verdict has complete:", v["complete"], "and the trace has its end:", ended)
     expect(v["bytes"] == os.stat(trace).st_size, "bytes:", v["bytes"], "but the file has", os.stat(trace).st_size)
-    folded = run(perfwind, "export", "--to", "folded", "-o", "-", trace).decode(errors="replace")
     leaves, total = Counter(), 0
-    for line in folded.splitlines():
+    for line in printed["folded"].decode(errors="replace").splitlines():
         found = re.fullmatch(r"(.+) (\d+)", line)
         expect(found, "folded: a strange line:", line[:200])
         if found:
             total += int(found[2])
             leaves[found[1].split(";")[-1]] += int(found[2])
     expect(total == v["samples"], "folded has", total, "samples, the verdict", v["samples"])
-    report = run(perfwind, "report", "--limit", "0", trace).decode(errors="replace")
+    report = printed["report"].decode(errors="replace")
     shown = re.search(r"^Samples +([\d,]+)", report, re.M)
     expect(shown and int(shown[1].replace(",", "")) == v["samples"], "the report has", shown and shown[1], "samples")
     for by in ("process", "thread", "module"):
-        expect(len(run(perfwind, "report", "--by", by, trace)) > 50, "report by", by, "is empty")
-    run(perfwind, "report", "--tree", trace)
-    count, functions = read_pprof(run(perfwind, "export", "--to", "pprof", "-o", "-", trace))
+        expect(len(printed[by]) > 50, "report by", by, "is empty")
+    count, functions = read_pprof(printed["pprof"])
     expect(count == v["samples"], "pprof has", count, "samples, the verdict", v["samples"])
-    page = run(perfwind, "export", "--to", "html", "-o", "-", trace).decode(errors="replace")
+    page = printed["page"].decode(errors="replace")
     expect(page.rstrip().endswith("</html>"), "the page does not end")
     outside = re.findall(r"""(?:src|href)\s*=\s*["']?(?!#)[^"'> ]+|url\([^)]*\)|@import""", page)
     expect(not outside, "the page needs the network:", outside[:3])
