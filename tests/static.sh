@@ -7,36 +7,22 @@ O=${O:-build}
 sources=$(git ls-files '*.c' '*.h' 2>/dev/null | grep -v '^tests/' || find . -name '*.[ch]' -not -path './build*' -not -path './tests/*')
 
 # What a folder may include stands once, in the Makefile (USES_*); itself is always allowed.
-layers=$(make -s print-layers)
-bad=
-for f in $sources; do
-	dir=$(dirname "$f")
-	allowed=$(printf '%s\n' "$layers" | sed -n "s|^$dir: *||p")
-	printf '%s\n' "$layers" | grep -q "^$dir:" || bad="$bad
-	$f is in no folder of the Makefile's table"
-	for inc in $(sed -n 's/^#include "\(.*\)".*/\1/p' "$f"); do
-		to=$(dirname "$inc")
-		[ "$to" = "$dir" ] && continue
-		case " $allowed " in
-		*" $to "*) ;;
-		*) bad="$bad
-	$f includes $inc" ;;
-		esac
-	done
-done
-[ -z "$bad" ] && echo "ok layers" || echo "not ok layers: arrows that do not point down:$bad"
+bad=$(make -s print-layers | awk '
+	function folder(path) { return sub("/[^/]*$", "", path) ? path : "." }
+	NR == FNR { dir = $1; sub(/:$/, "", dir); known[dir]; for (i = 2; i <= NF; i++) allowed[dir, $i]; next }
+	FNR == 1 { dir = folder(FILENAME); if (!(dir in known)) print "\t" FILENAME " is in no folder of the table in the Makefile" }
+	/^#include "/ { split($0, part, "\""); to = folder(part[2])
+		if (to != dir && !((dir, to) in allowed)) print "\t" FILENAME " includes " part[2] }' - $sources)
+[ -z "$bad" ] && echo "ok layers" || printf 'not ok layers: arrows that do not point down:\n%s\n' "$bad"
 
 # unwinder/ takes only the parts of base that are plain data: no loop, no queue, no thread.
 bad=$(grep -nE '#include "base/(loop|queue|features)' unwinder/*.[ch] symbols/*.[ch] 2>/dev/null)
 [ -z "$bad" ] && echo "ok unwinder-stands-alone" || echo "not ok unwinder-stands-alone: $bad"
 
-bad=
-for h in $(echo "$sources" | grep '\.h$'); do
-	printf '#include "%s"\n' "$h" |
-		$CC -std=gnu11 -D_GNU_SOURCE -I. -I"$O" -Wall -Wextra -Werror -fsyntax-only -x c - 2>/dev/null ||
-		bad="$bad $h"
-	grep -q '#pragma once' "$h" || bad="$bad $h(no-pragma-once)"
-done
+headers=$(echo "$sources" | grep '\.h$')
+bad=$(for h in $headers; do
+	$CC -std=gnu11 -D_GNU_SOURCE -I. -I"$O" -Wall -Wextra -Werror -fsyntax-only -x c - <<<"#include \"$h\"" 2>/dev/null || echo " $h"
+done; grep -L '#pragma once' $headers | sed 's/.*/ &(no-pragma-once)/')
 [ -z "$bad" ] && echo "ok headers-alone" || echo "not ok headers-alone:$bad"
 
 bad=$(grep -nE '\b(strcpy|strcat|sprintf|strtok|atoi|atol|strtol|alloca|system|popen|signal|dup)\(' $(echo "$sources" | grep '\.c$') |
@@ -83,7 +69,7 @@ bad=$(awk 'FNR == 1 { start = 0 }
 bad=$(printf "%s\n" $sources tests/unit/*/*.[ch] tests/unit/*/*/*.[ch] tests/fuzz/*.[ch] | sed "s|.*/||" | sort | uniq -d)
 [ -z "$bad" ] && echo "ok file-names" || echo "not ok file-names: two files each:" $bad
 
-bad=$(for f in $sources; do head -n 1 "$f" | grep -q '^/\*' || echo "$f"; done)
+bad=$(awk 'FNR == 1 && !/^\/\*/ { print FILENAME }' $sources)
 [ -z "$bad" ] && echo "ok head-comments" || echo "not ok head-comments: $bad"
 
 bad=$(git grep -nE '[[:space:]]+$' -- '*.c' '*.h' '*.sh' '*.md' Makefile 2>/dev/null | head -n 5)

@@ -30,15 +30,21 @@ def module(source):
     return name if name in headers else source[:-2]
 
 
-defined, wanted = {}, {}
+objects = {}
 for source in (f for f in product if f.endswith(".c") and not f.endswith(".bpf.c")):
-    path = os.path.join(build, source[:-2] + ".o")
+    path = objects[source] = os.path.join(build, source[:-2] + ".o")
     if not os.path.exists(path):
         print("skip structure: %s is not built" % path)
         sys.exit()
+symbols = collections.defaultdict(list)
+for line in subprocess.run(["nm", "-A", *objects.values()], capture_output=True, text=True).stdout.splitlines():
+    path, _, symbol = line.partition(":")
+    symbols[path].append(symbol.split()[-2:])
+
+defined, wanted = {}, {}
+for source, path in objects.items():
     own, other = set(), set()
-    for line in subprocess.run(["nm", path], capture_output=True, text=True).stdout.splitlines():
-        kind, name = line.split()[-2:]
+    for kind, name in symbols[path]:
         (own if kind in "TDBRV" else other if kind == "U" else set()).add((name, kind))
     defined[source] = {n for n, k in own}
     functions = {n for n, k in own if k == "T"}
