@@ -304,9 +304,11 @@ INTEGRATION := $(sort $(wildcard tests/integration/*.sh))
 # Those that sample nothing live: no neighbour spoils them, nor they one.
 UNSAMPLED := $(patsubst %,tests/integration/%.sh,aarch64 bounds golden import-caches replay selinux size-bombs steps)
 # Those that wait more than they compute, and change no setting of the machine: little load for each other.  The longest first.
-SHARING := $(patsubst %,tests/integration/%.sh,daemon boot import from-perf shutdown flight unwinders marks \
-	debug-files trace hook-suite record-pid mappings containers processes debuginfod record-command triggers install \
-	perf-data pid-reuse target-end errors rc-files traced trace-processor)
+SHARING := $(patsubst %,tests/integration/%.sh,daemon control boot watch import from-perf shutdown flight unwinders marks \
+	debug-files trace events hook-suite record-pid languages mappings containers processes debuginfod record-command triggers \
+	install perf-data pid-reuse target-end errors rc-files traced trace-processor)
+# Those that run two scripts at a time, and bear a build that takes what they leave of the CPUs.
+BEARING := $(patsubst %,tests/integration/%.sh,systemd-unit fallback)
 .PHONY: deps deps-check check check-all check-static check-unit check-fuzz check-integration check-sanitized test-programs
 deps-check:
 	$(Q).ci/deps check
@@ -315,7 +317,7 @@ check: deps-check
 	$(Q)$(MAKE) --no-print-directory check-all
 check-all: all test-programs
 	$(Q)$(RUN) -j $(AT_ONCE) tests/static.sh $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS) $(UNSAMPLED) $(SHARING) --alone \
-		$(filter-out $(UNSAMPLED) $(SHARING),$(INTEGRATION))
+		$(BEARING) --undisturbed $(filter-out $(UNSAMPLED) $(SHARING) $(BEARING),$(INTEGRATION))
 test-programs: $(UNIT_PROGRAMS) $(FUZZ_PROGRAMS) programs $(TEST_TOOLS)
 check-static:
 	$(Q)$(RUN) tests/static.sh
