@@ -96,15 +96,10 @@ static void choose_socket(bool trusted)
 }
 
 /* The guard comes first: a filter that was there before the program may trap all that follows. */
-__attribute__((constructor)) static void hook_start(void)
+static void begin(action_function *real, bool trusted)
 {
-	/* A program with more privileges than its starter ignores the starter's environment. */
-	bool trusted = !getauxval(AT_SECURE), alive;
-	int was = errno;
-	action_function *real = interpose_begin();
+	bool alive;
 
-	if (is_set(HOOK_ENV_DENY) || !real)
-		return;
 	choose_socket(trusted);
 	config.nondumpable = trusted && is_set(HOOK_ENV_NONDUMPABLE);
 	action_init(real);
@@ -117,5 +112,15 @@ __attribute__((constructor)) static void hook_start(void)
 		life_end();
 		action_end(SIGSYS);
 	}
+}
+
+__attribute__((constructor)) static void hook_start(void)
+{
+	int was = errno;
+	action_function *real = interpose_begin();
+
+	/* A program with more privileges than its starter ignores the starter's environment. */
+	if (real && !is_set(HOOK_ENV_DENY))
+		begin(real, !getauxval(AT_SECURE));
 	errno = was;
 }
