@@ -42,6 +42,7 @@ struct debuginfod_early {
 
 enum {
 	NO_LIBRARY = 'x',
+	NO_MEMORY = 'm',
 	FOUND = '1',
 	NOT_FOUND = '0',
 	NOT_ANSWERED = '2',
@@ -123,18 +124,21 @@ struct library {
 	void *client;
 };
 
-static bool open_library(struct library *lib)
+/* 0, or the answer that states the reason. */
+static char open_library(struct library *lib)
 {
-	void *so = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
-	void *begin = so ? dlsym(so, "debuginfod_begin") : NULL;
-	void *find = so ? dlsym(so, "debuginfod_find_debuginfo") : NULL;
+	void *so, *begin, *find;
 
+	errno = 0;
+	so = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
+	begin = so ? dlsym(so, "debuginfod_begin") : NULL;
+	find = so ? dlsym(so, "debuginfod_find_debuginfo") : NULL;
 	if (!begin || !find)
-		return false;
+		return is_shortage(-errno) ? NO_MEMORY : NO_LIBRARY;
 	memcpy(&lib->begin, &begin, sizeof(begin));
 	memcpy(&lib->find, &find, sizeof(find));
 	lib->client = lib->begin();
-	return lib->client != NULL;
+	return lib->client ? 0 : NO_MEMORY;
 }
 
 static void confine(const char *folder, unsigned seconds, int report)
@@ -194,9 +198,10 @@ static void fetch_some(const struct wanted *w, int report)
 {
 	struct uw_build_id id;
 	struct library lib;
+	char why = open_library(&lib);
 
-	if (!open_library(&lib)) {
-		(void)answer(report, NO_LIBRARY);
+	if (why) {
+		(void)answer(report, why);
 		return;
 	}
 	while (next_id(w, &id)) {
@@ -215,16 +220,29 @@ static void fetch_some(const struct wanted *w, int report)
 	}
 }
 
-/* Its children end with it. */
-static void fetch_all(struct wanted *w, int report)
+/* Before the first fork. */
+static int share(struct wanted *w)
 {
 	struct shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
 				     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	size_t children = 0;
 
 	if (shared == MAP_FAILED)
-		return;
+		return fail(-errno);
 	w->shared = shared;
+	return 0;
+}
+
+static void end_share(const struct wanted *w)
+{
+	if (w->shared)
+		(void)munmap(w->shared, sizeof(*w->shared));
+}
+
+/* Its children end with it. */
+static void fetch_all(const struct wanted *w, int report)
+{
+	size_t children = 0;
+
 	for (; children + 1 < AT_ONCE && children + 1 < w->n; children++) {
 		pid_t pid = fork();
 
@@ -260,6 +278,8 @@ static int wait_for(int report, uint64_t until, struct debuginfod_result *result
 			return 0;
 		if (what == NO_LIBRARY)
 			return -ENOENT;
+		if (what == NO_MEMORY)
+			return fail(-ENOMEM);
 		result->asked++;
 		result->found += what == FOUND;
 		result->unanswered += what == NOT_ANSWERED;
@@ -270,27 +290,27 @@ int debuginfod_fetch(const struct uw_build_id *ids, size_t n, unsigned seconds,
 		     struct debuginfod_result *ret)
 {
 	uint64_t until = clock_ns(CLOCK_MONOTONIC) + seconds * NSEC_PER_SEC;
+	struct wanted wanted = {.ids = ids, .n = min_u64(n, DEBUGINFOD_FILES_MAX), .from = -1};
 	char folder[PATH_MAX];
 	int ends[2], r;
 	pid_t pid;
 
 	*ret = (struct debuginfod_result){0};
-	n = min_u64(n, DEBUGINFOD_FILES_MAX);
 	debuginfod_folder(folder, sizeof(folder));
-	if (!n || !*folder)
+	if (!wanted.n || !*folder)
 		return 0;
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return fail(-errno);
-	pid = fork();
+	r = share(&wanted);
+	pid = r < 0 ? r : fork();
 	if (pid == 0) {
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		struct wanted wanted = {.ids = ids, .n = n, .from = -1};
-
 		confine(folder, seconds, ends[1]);
 		fetch_all(&wanted, ends[1]);
 		_exit(0);
 	}
-	r = pid < 0 ? fail(-errno) : 0;
+	if (r >= 0 && pid < 0)
+		r = fail(-errno);
 	(void)fd_close(ends[1]);
 	if (pid > 0) {
 		r = wait_for(ends[0], until, ret);
@@ -298,6 +318,7 @@ int debuginfod_fetch(const struct uw_build_id *ids, size_t n, unsigned seconds,
 		(void)waitpid(pid, NULL, 0);
 	}
 	(void)fd_close(ends[0]);
+	end_share(&wanted);
 	return r;
 }
 
@@ -305,21 +326,22 @@ int debuginfod_fetch(const struct uw_build_id *ids, size_t n, unsigned seconds,
 
 static bool early_start(struct debuginfod_early *early)
 {
+	struct wanted wanted = {.n = DEBUGINFOD_FILES_MAX};
 	char folder[PATH_MAX];
 	int ends[2];
 
 	debuginfod_folder(folder, sizeof(folder));
 	if (!*folder || pipe2(ends, O_CLOEXEC) < 0)
 		return false;
-	early->pid = fork();
+	wanted.from = ends[0];
+	early->pid = share(&wanted) < 0 ? -1 : fork();
 	if (early->pid == 0) {
-		struct wanted wanted = {.n = DEBUGINFOD_FILES_MAX, .from = ends[0]};
-
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 		confine(folder, DEBUGINFOD_SECONDS, ends[0]);
 		fetch_all(&wanted, -1);
 		_exit(0);
 	}
+	end_share(&wanted);
 	(void)close(ends[0]);
 	early->to = ends[1];
 	(void)fcntl(early->to, F_SETFL, O_NONBLOCK);
