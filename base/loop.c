@@ -128,7 +128,10 @@ int loop_timer_add(struct loop *l, struct loop_timer *timer, uint64_t first_ns, 
 	if (r < 0)
 		return trace(r);
 	(void)take_fd(fd);
-	return loop_timer_set(timer, first_ns, period_ns);
+	r = loop_timer_set(timer, first_ns, period_ns);
+	if (r < 0)
+		loop_timer_remove(l, timer);
+	return trace(r);
 }
 
 void loop_timer_remove(struct loop *l, struct loop_timer *timer)

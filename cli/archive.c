@@ -29,13 +29,13 @@ enum { PATH_ROOM = PATH_MAX + 128, PIECE = 64 << 10, XZ_MEMORY = 128 << 20, REMO
 
 /* What pw-unpack writes: this, for a member followed by its bytes. */
 struct message {
-	uint32_t kind; /* enum archive_kind, or ARCHIVE_KINDS: the end, for the reason in size */
-	uint32_t id_len;
+	uint32_t kind;	 /* enum archive_kind, or ARCHIVE_KINDS: the end, for the reason in size */
+	uint32_t id_len; /* of the end: an errno, which is the reason, or 0 */
 	uint64_t size;
 	uint8_t id[24];
 };
 
-enum end { END_WHOLE, END_NO_ARCHIVE, END_DAMAGED, END_TOO_LARGE, END_NO_LIBRARY, END_NO_MEMORY };
+enum end { END_WHOLE, END_NO_ARCHIVE, END_DAMAGED, END_TOO_LARGE, END_NO_LIBRARY };
 
 /* ---- pw-unpack ---- */
 
@@ -61,6 +61,7 @@ struct unpacker {
 	struct archive_reader reader;
 	uint64_t unpacked, kept;
 	uint8_t in[PIECE], out[PIECE];
+	int error; /* 0: none */
 	enum end end;
 };
 
@@ -120,13 +121,15 @@ static bool take_unpacked(struct unpacker *u, size_t len)
 	return false;
 }
 
-static ssize_t read_piece(const struct unpacker *u, uint8_t *to)
+static ssize_t read_piece(struct unpacker *u, uint8_t *to)
 {
 	ssize_t n;
 
 	do
 		n = read(u->from, to, PIECE);
 	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		u->error = errno;
 	return n;
 }
 
@@ -141,7 +144,7 @@ static void unpack_plain(struct unpacker *u)
 static void note_memory(struct unpacker *u, bool is_lacking)
 {
 	if (is_lacking)
-		u->end = END_NO_MEMORY;
+		u->error = ENOMEM;
 }
 
 /* A file may be several streams, one behind the other. */
@@ -254,7 +257,8 @@ static void unpack(void *arg)
 		unpack_plain(u);
 	if (u->end == END_DAMAGED && u->unpacked && archive_may_end(&u->reader))
 		u->end = END_WHOLE; /* without its blocks of zeros */
-	last.size = u->unpacked || u->end >= END_NO_LIBRARY ? u->end : END_NO_ARCHIVE;
+	last.size = u->unpacked || u->end == END_NO_LIBRARY ? u->end : END_NO_ARCHIVE;
+	last.id_len = (uint32_t)u->error;
 	(void)write_all(u->to, &last, sizeof(last));
 }
 
@@ -412,8 +416,8 @@ static int take_files(const struct archive *a, int from)
 
 		if (!read_full(from, &m, sizeof(m)) || m.kind > ARCHIVE_KINDS)
 			return END_DAMAGED;
-		if (m.kind == ARCHIVE_KINDS && m.size == END_NO_MEMORY)
-			return fail(-ENOMEM);
+		if (m.kind == ARCHIVE_KINDS && m.id_len)
+			return fail(m.id_len < 4096 ? -(int)m.id_len : -EBADMSG);
 		if (m.kind == ARCHIVE_KINDS)
 			return m.size <= END_NO_LIBRARY ? (int)m.size : END_DAMAGED;
 		if (m.id_len < 2 || m.id_len > UW_BUILD_ID_MAX)

@@ -227,7 +227,8 @@ void doctor_look(const char *control_socket, struct doctor_facts *f)
 	look_at_rings(f);
 	f->daemon = listens(control_socket, &f->daemon_outside);
 	f->units = access("/run/systemd/system", F_OK) == 0 && has_units();
-	f->service_user = getpwnam("perfwind") != NULL;
+	errno = 0;
+	f->service_user = getpwnam("perfwind") || is_shortage(-errno);
 	look_at_policy(f);
 	f->debug_files = access("/usr/lib/debug/.build-id", X_OK) == 0;
 	f->debuginfod = urls && *urls;

@@ -104,8 +104,16 @@ static unsigned raise_limits(void)
 
 static int become(const char *name, char *error, size_t size)
 {
-	const struct passwd *pw = getpwnam(name);
+	const struct passwd *pw;
 
+	errno = 0;
+	pw = getpwnam(name);
+	if (!pw && is_shortage(-errno)) {
+		int r = -errno;
+
+		(void)snprintf(error, size, "--user %.64s: %s", name, strerror(-r));
+		return fail(r);
+	}
 	if (!pw) {
 		(void)snprintf(error, size, "--user: there is no user '%.64s'", name);
 		return fail(-ESRCH);

@@ -59,11 +59,12 @@ static int answered(struct loop_source *source, uint32_t events)
 	struct clone *k = container_of(source, struct clone, answer);
 	struct trace_clone_result result;
 	int fd = source->fd;
+	ssize_t n = read(fd, &result, sizeof(result));
 
 	(void)events;
 	/* A process that was killed has no answer. */
-	if (read(fd, &result, sizeof(result)) != sizeof(result))
-		result = (struct trace_clone_result){.error = -EPIPE};
+	if (n != sizeof(result))
+		result = (struct trace_clone_result){.error = n < 0 ? -errno : -EPIPE};
 	loop_remove(k->all->loop, source);
 	(void)fd_close(fd);
 	child_end(k->child, child_name, END_MS);

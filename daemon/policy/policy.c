@@ -130,13 +130,14 @@ bool policy_shares_sandbox(const char *root, uint32_t requester, const char *why
 
 /* ---- names in the settings ---- */
 
-/* A number, or the name of a user (or @group). */
-static bool id_of(const char *name, bool group, uint32_t *ret_id)
+/* A number, or the name of a user (or @group).  -ENOENT: there is none. */
+static int id_of(const char *name, bool group, uint32_t *ret_id)
 {
 	const struct passwd *pw = NULL;
 	const struct group *gr = NULL;
 	uint64_t id = 0;
 
+	errno = 0;
 	if (parse_u64(name, 10, UINT32_MAX - 1, &id) == 0)
 		*ret_id = (uint32_t)id;
 	else if (group && (gr = getgrnam(name)))
@@ -144,8 +145,8 @@ static bool id_of(const char *name, bool group, uint32_t *ret_id)
 	else if (!group && (pw = getpwnam(name)))
 		*ret_id = pw->pw_uid;
 	else
-		return false;
-	return true;
+		return is_shortage(-errno) ? fail(-errno) : -ENOENT;
+	return 0;
 }
 
 size_t policy_next_word(const char **list)
@@ -154,7 +155,7 @@ size_t policy_next_word(const char **list)
 	return strcspn(*list, ", \t");
 }
 
-/* "NAME, NAME NAME": the ids of names that exist. */
+/* "NAME, NAME NAME": the ids of names that exist.  A name that lacked memory or a descriptor gives no user more rights. */
 static size_t resolve(const char *list, bool groups, const char *key, bool logged,
 		      uint32_t ids[POLICY_IDS])
 {
@@ -162,11 +163,14 @@ static size_t resolve(const char *list, bool groups, const char *key, bool logge
 
 	for (size_t len; (len = policy_next_word(&list)) && n < POLICY_IDS; list += len) {
 		char name[64];
+		int r;
 
 		(void)snprintf(name, sizeof(name), "%.*s", (int)min_u64(len, 63), list);
-		if (len < sizeof(name) && id_of(name, groups, &ids[n]))
-			n++;
-		else if (logged)
+		r = len < sizeof(name) ? id_of(name, groups, &ids[n]) : -ENOENT;
+		n += r == 0;
+		if (is_shortage(r))
+			log_error("%s: '%s': %s", key, name, strerror(-r));
+		else if (r < 0 && logged)
 			log_info("%s: '%s' does not exist on this machine", key, name);
 	}
 	return n;
@@ -202,9 +206,16 @@ static void parse_subids(struct policy *p, char *line)
 	struct policy_subids *s = &p->subids[p->n_subids];
 	char *name = strsep(&line, ":");
 	uint64_t first, count;
+	int r;
 
 	if (!line || !take_number(&line, &first) || !take_number(&line, &count) || line || !count ||
-	    count > UINT32_MAX - first || !id_of(name, false, &s->person))
+	    count > UINT32_MAX - first)
+		return;
+	r = id_of(name, false, &s->person);
+	if (is_shortage(r))
+		log_error("%s: %s: limits count each user id of its ranges apart", name,
+			  strerror(-r));
+	if (r < 0)
 		return;
 	s->first = (uint32_t)first;
 	s->last = (uint32_t)(first + count - 1);
@@ -251,6 +262,28 @@ uint32_t policy_person(const struct policy *p, uint32_t uid)
 
 /* ---- settings to ids ---- */
 
+/* The primary groups of users.  A user is left out where that lookup lacks memory or a descriptor: with any group more processes
+ * would be shown. */
+static void find_groups(struct policy_traced *p)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->ids.n_users; i++) {
+		uint32_t uid = p->ids.users[i];
+		const struct passwd *pw;
+
+		errno = 0;
+		pw = getpwuid(uid);
+		if (!pw && is_shortage(-errno)) {
+			log_error("traced-users: %u: %s", uid, strerror(errno));
+			continue;
+		}
+		p->ids.users[n] = uid;
+		p->user_gids[n++] = pw ? pw->pw_gid : POLICY_NO_GROUP;
+	}
+	p->ids.n_users = n;
+}
+
 void policy_traced_of(const struct settings *s, bool beyond_user, struct policy_traced *p)
 {
 	bool no_limit = !s->traced_set && !beyond_user;
@@ -262,11 +295,7 @@ void policy_traced_of(const struct settings *s, bool beyond_user, struct policy_
 	if (p->everyone)
 		return;
 	p->ids.n_users = resolve(s->traced_users, false, "traced-users", true, p->ids.users);
-	for (size_t i = 0; i < p->ids.n_users; i++) {
-		const struct passwd *pw = getpwuid(p->ids.users[i]);
-
-		p->user_gids[i] = pw ? pw->pw_gid : POLICY_NO_GROUP;
-	}
+	find_groups(p);
 	p->ids.n_groups = resolve(s->traced_groups, true, "traced-groups", true, p->ids.groups);
 }
 

@@ -7,7 +7,9 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,9 +57,15 @@ static size_t open_files(void)
 	return n;
 }
 
+static _Atomic bool *calls_hit; /* of a child, too, a call has failed; NULL: not known */
+
 static bool call_fails(void)
 {
-	return calls_fail_at && ++calls_made == calls_fail_at;
+	bool fails = calls_fail_at && ++calls_made == calls_fail_at;
+
+	if (fails && calls_hit)
+		*calls_hit = true;
+	return fails;
 }
 
 /* The next definition of @name, libc's. */
@@ -118,6 +126,29 @@ int timerfd_create(int clock, int flags)
 	return REAL(timerfd_create)(clock, flags);
 }
 
+int timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itimerspec *old)
+{
+	FAIL_CALL(ENOMEM);
+	return REAL(timerfd_settime)(fd, flags, new, old);
+}
+
+/* As of a file of /proc; of a long one the beginning.  Timers and eventfds, of which 8 bytes are read, do not fail. */
+ssize_t read(int fd, void *to, size_t len)
+{
+	static __typeof__(&read) real; /* many small ones */
+
+	real = real ? real : REAL(read);
+	if (calls_fail_at && len > sizeof(uint64_t) && lseek(fd, 0, SEEK_CUR) < 32768)
+		FAIL_CALL(ENOMEM);
+	return real(fd, to, len);
+}
+
+int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
+{
+	FAIL_CALL(ENOMEM);
+	return REAL(setsockopt)(fd, level, name, value, len);
+}
+
 int epoll_create1(int flags)
 {
 	FAIL_CALL(EMFILE);
@@ -168,7 +199,9 @@ int ioctl(int fd, unsigned long request, ...)
 	return REAL(ioctl)(fd, request, arg);
 }
 
-/* Of system calls without a function in libc: perf_event_open(), bpf().  Reads more arguments than there may be. */
+enum { LANDLOCK_FIRST = 444, LANDLOCK_LAST = 446 };
+
+/* Of system calls without a function in libc: perf_event_open(), bpf(), seccomp(), of Landlock, capset().  Reads more arguments than there may be. */
 __attribute__((no_sanitize_address)) long syscall(long number, ...)
 {
 	long a[6];
@@ -180,6 +213,9 @@ __attribute__((no_sanitize_address)) long syscall(long number, ...)
 	va_end(ap);
 	if (number == SYS_perf_event_open || number == SYS_bpf)
 		FAIL_CALL(EMFILE);
+	if (number == SYS_seccomp || number == SYS_capset ||
+	    (number >= LANDLOCK_FIRST && number <= LANDLOCK_LAST))
+		FAIL_CALL(ENOMEM);
 	return REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
@@ -261,6 +297,26 @@ int fcntl(int fd, int command, ...)
 	return REAL(fcntl)(fd, command, arg);
 }
 
+/* A lookup fails as a whole: glibc's getgrnam() crashes without memory. */
+#define FAIL_LOOKUP(type, name, key)             \
+	struct type *name(key of)                \
+	{                                        \
+		unsigned long n = calls_fail_at; \
+		struct type *entry;              \
+                                                 \
+		if (call_fails()) {              \
+			errno = EMFILE;          \
+			return NULL;             \
+		}                                \
+		calls_fail_at = 0;               \
+		entry = REAL(name)(of);          \
+		calls_fail_at = n;               \
+		return entry;                    \
+	}
+FAIL_LOOKUP(passwd, getpwnam, const char *)
+FAIL_LOOKUP(passwd, getpwuid, uid_t)
+FAIL_LOOKUP(group, getgrnam, const char *)
+
 pid_t fork(void)
 {
 	FAIL_CALL(EAGAIN);
@@ -284,6 +340,9 @@ __attribute__((unused)) static void calls_sweep(const struct calls_made *of)
 	size_t files;
 	long held;
 
+	if (calls_of_children && !calls_hit)
+		calls_hit = (void *)syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_WRITE,
+					    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	for (int i = 0; i < 2; i++) { /* what libraries keep they keep from now on */
 		assert_true(of->make(of->arg) >= 0);
 		of->end(of->arg);
@@ -293,9 +352,11 @@ __attribute__((unused)) static void calls_sweep(const struct calls_made *of)
 	for (; reached && n < CALLS_MOST; n++) {
 		int r;
 
+		if (calls_hit)
+			*calls_hit = false;
 		calls_fail(n);
 		r = of->make(of->arg);
-		reached = calls_made >= n || (calls_of_children && r < 0);
+		reached = calls_made >= n || (calls_of_children && (r < 0 || *calls_hit));
 		calls_fail(0);
 		if (r >= 0)
 			of->end(of->arg);

@@ -17,6 +17,7 @@
 #include "cli/raw.h"
 #include "cli/record-ask.h"
 #include "cli/record-marks.h"
+#include "cli/record-scope.h"
 #include "cli/snapshot-file.h"
 #include "cli/stat-targets.h"
 #include "cli/debuginfod.h"
@@ -171,6 +172,23 @@ static int make_targets(void *arg)
 	if (r == -ESRCH || r == -EINVAL)
 		fail_msg("call %lu: what exists is not there: %d", calls_fail_at, r);
 	return r;
+}
+
+static int open_scope(void *arg)
+{
+	return record_scope_init(arg, "root", "/");
+}
+static int make_scope(void *arg)
+{
+	int r = with_line("scope", open_scope, arg);
+
+	if (r == -EINVAL)
+		fail_msg("call %lu: what exists is not there", calls_fail_at);
+	return r;
+}
+static void end_nothing(void *arg)
+{
+	(void)arg;
 }
 
 static int make_events(void *arg)
@@ -340,8 +358,10 @@ static void test_scopes(void **state)
 	struct scopes cgroups = {.scope = {.cgroups = "/"}};
 	static struct event_list events;
 	static struct marks marks = {.args = {.marks = true, .mark_categories = 1}};
+	struct record_scope scope;
 	struct top_view view;
 	const struct calls_made all[] = {
+		{"scope", make_scope, end_nothing, &scope},
 		{"threads", make_targets, end_targets, &threads},
 		{"CPUs", make_targets, end_targets, &cpus},
 		{"events", make_events, end_events, &events},

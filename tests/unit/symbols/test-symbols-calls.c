@@ -24,7 +24,7 @@
 #include "symbols/modules.h"
 #include "symbols/parts.h"
 
-static bool reads_fail; /* set by a test: so do calls that read a descriptor */
+static bool reads_fail; /* set by a test: so does pread() */
 
 ssize_t pread(int fd, void *to, size_t len, off_t at)
 {
@@ -34,16 +34,6 @@ ssize_t pread(int fd, void *to, size_t len, off_t at)
 	if (reads_fail)
 		FAIL_CALL(EIO);
 	return real(fd, to, len, at);
-}
-
-ssize_t read(int fd, void *to, size_t len)
-{
-	static __typeof__(&read) real;
-
-	real = real ? real : REAL(read);
-	if (reads_fail)
-		FAIL_CALL(EIO);
-	return real(fd, to, len);
 }
 
 static void sweep(const char *name, int (*make)(void *arg), void (*end)(void *arg), void *arg)
