@@ -6,8 +6,9 @@
 
 enum {
 	FRAMES_ANCHORS = 64, /* runs with registers */
-	FRAMES_INNER = 16,   /* functions in C between two runs */
-	FRAMES_USUAL = 64,   /* callers of one stack that earlier readings show */
+	FRAMES_INNER = 16,   /* functions in C between two runs that have a frame of their code */
+	FRAMES_INNER_ALL = 2 * FRAMES_INNER,
+	FRAMES_USUAL = 64, /* callers of one stack that earlier readings show */
 };
 
 /* One stack. */
@@ -24,7 +25,7 @@ struct frames_walk {
 		uint32_t behind;  /* ... so many of the walk's frames */
 		uint64_t handler; /* of the function */
 		uint64_t frame;
-	} inner[FRAMES_INNER]; /* functions in C */
+	} inner[FRAMES_INNER_ALL]; /* functions in C */
 	uint32_t n_inner;
 	uint64_t usual[FRAMES_USUAL]; /* frames of callers that were pushed by earlier readings */
 	uint32_t n_usual;

@@ -540,12 +540,12 @@ static void find_inner(struct frames_walk *fw, uint32_t from, uint32_t to)
 static uint32_t list_in_c(struct frames_walk *fw, uint64_t address, const struct frame *f,
 			  struct inner list[FRAMES_INNER], uint32_t n)
 {
+	bool dead = !f->exact && is_dead(fw, address), proved;
 	const struct script_function *known =
-		f->sign ? frames_function_at(fw, f->function, 0, f->sign)
-			: frames_learn_function(fw, f->function);
-	bool proved;
+		dead ? frames_learn_function(fw, f->function)
+		     : frames_function_at(fw, f->function, 0, f->sign);
 
-	if (!known || !known->handler || (!f->exact && is_dead(fw, address)))
+	if (!known || !known->handler || dead)
 		return n;
 	proved =
 		(f->exact || script_same(fw->s, fw->e, fw->w, address, f->function, words_of(f))) &&
@@ -571,8 +571,8 @@ static uint32_t read_between(struct frames_walk *fw, uint64_t inner, uint64_t an
 		n = list_in_c(fw, address, &f, list, n);
 		address = fw->ruby ? address - size : f.previous;
 	}
-	*whole = inner && (fw->ruby ? address < inner : address == anchor);
-	return n;
+	*whole = inner && anchor && (fw->ruby ? address < inner : address == anchor);
+	return fw->ruby || *whole ? n : 0;
 }
 
 /* Late: is the call from the loop in hand at the sample still in hand? */
@@ -600,21 +600,21 @@ static void note_jump(struct frames_walk *fw, uint64_t key, const struct inner *
 }
 
 /* One more in front of the @n at the end of @all, inside of them.  Returns the new number. */
-static uint32_t add_inner(struct inner all[FRAMES_INNER], uint32_t n, struct inner f,
+static uint32_t add_inner(struct inner all[FRAMES_INNER_ALL], uint32_t n, struct inner f,
 			  uint32_t behind)
 {
-	if (n == FRAMES_INNER)
+	if (n == FRAMES_INNER_ALL)
 		return n;
 	f.behind = behind;
-	all[FRAMES_INNER - n - 1] = f;
+	all[FRAMES_INNER_ALL - n - 1] = f;
 	return n + 1;
 }
 
 /* @n functions at the end of @all are those of the walk. */
-static void take_inner(struct frames_walk *fw, const struct inner all[FRAMES_INNER], uint32_t n)
+static void take_inner(struct frames_walk *fw, const struct inner all[FRAMES_INNER_ALL], uint32_t n)
 {
 	fw->n_inner = n;
-	memmove(fw->inner, all + FRAMES_INNER - n, n * sizeof(*all));
+	memmove(fw->inner, all + FRAMES_INNER_ALL - n, n * sizeof(*all));
 }
 
 /* Adds those of @list that have no frame of their code to the others, right inside the next one outwards or the loop, which is the
@@ -624,17 +624,16 @@ static bool add_jumped(struct frames_walk *fw, const struct inner list[FRAMES_IN
 		       bool whole, uint32_t loop, uint64_t next)
 {
 	const struct inner *outer = NULL, *jumped = NULL;
-	struct inner all[FRAMES_INNER];
+	struct inner all[FRAMES_INNER_ALL];
 	uint32_t k = fw->n_inner, n_all = 0, behind = loop;
 
-	if (!k && n)
-		note_jump(fw, key_of_jump(next, NULL, NULL), &list[fw->ruby ? 0 : n - 1]);
 	if (!k && !whole)
 		return false;
 	for (uint32_t i = 0; i < n && (k || whole); i++) {
-		const struct inner *f = &list[fw->ruby ? i : n - 1 - i], *own = &fw->inner[k - 1];
+		const struct inner *f = &list[fw->ruby ? i : n - 1 - i];
+		const struct inner *own = k ? &fw->inner[k - 1] : NULL;
 
-		if (!k || own->handler != f->handler) {
+		if (!own || own->handler != f->handler) {
 			n_all = add_inner(all, n_all, *f, behind);
 			jumped = f;
 			continue;
@@ -651,11 +650,21 @@ static bool add_jumped(struct frames_walk *fw, const struct inner list[FRAMES_IN
 	return !k;
 }
 
+/* Late: notes the function in C that @anchor calls now: the outermost of @list, or none.  Of Ruby, where another thread runs now it
+ * is not known whether it was left there by a call that has ended. */
+static void note_direct(struct frames_walk *fw, const struct anchor *anchor,
+			const struct inner list[FRAMES_INNER], uint32_t n)
+{
+	if (!fw->ruby || anchor->frame - fw->current < DEAD_BYTES)
+		note_jump(fw, key_of_jump(anchor->next, NULL, NULL),
+			  n ? &list[fw->ruby ? 0 : n - 1] : NULL);
+}
+
 /* The same by what earlier stacks have shown. */
 static void add_usual(struct frames_walk *fw, uint32_t loop, uint64_t next)
 {
 	const struct inner *outer = NULL;
-	struct inner all[FRAMES_INNER];
+	struct inner all[FRAMES_INNER_ALL];
 	uint32_t n = 0, behind = loop;
 
 	for (uint32_t k = fw->n_inner; k > 0 || !outer; k--) {
@@ -665,7 +674,7 @@ static void add_usual(struct frames_walk *fw, uint32_t loop, uint64_t next)
 
 		if (usual != SCRIPT_UNUSUAL && frame != RUN_ENDS)
 			n = add_inner(all, n,
-				      (struct inner){.frame = frame | (usual == SCRIPT_PROVED
+				      (struct inner){.frame = frame | (own && usual == SCRIPT_PROVED
 									       ? 0
 									       : UW_FRAME_GUESSED)},
 				      behind);
@@ -684,19 +693,23 @@ static void add_usual(struct frames_walk *fw, uint32_t loop, uint64_t next)
 static void push_inner(struct frames_walk *fw, uint32_t from, uint32_t to, uint64_t inner,
 		       const struct anchor *anchor)
 {
-	bool exact = fw->w->snapshot->n_python != 0, whole = false;
+	bool exact = fw->w->snapshot->n_python != 0, whole = false, agree;
 	struct inner list[FRAMES_INNER];
 	uint32_t n = 0;
 
 	if (to > from)
 		n = read_between(fw, inner, anchor->frame, list, &whole);
 	find_inner(fw, from, to);
-	if (exact && whole)
+	if (exact && whole) {
 		(void)add_jumped(fw, list, n, true, to, anchor->next);
-	else if (!exact && to > from &&
-		 !(is_same_call(fw, anchor) &&
-		   add_jumped(fw, list, n, whole && from, to, anchor->next)))
-		add_usual(fw, to, anchor->next);
+	} else if (!exact && to > from) {
+		agree = is_same_call(fw, anchor);
+		if (agree && !fw->n_inner && (fw->ruby || whole))
+			note_direct(fw, anchor, list, n);
+		agree = agree && add_jumped(fw, list, n, whole && from, to, anchor->next);
+		if (!agree)
+			add_usual(fw, to, anchor->next);
+	}
 	for (uint32_t i = 0; i < fw->n_inner; i++) {
 		script_push_native(fw->s, fw->w, from, fw->inner[i].behind);
 		script_push(fw->s, fw->inner[i].frame);
@@ -794,6 +807,7 @@ void native_frames(struct native_script *s, struct native *e, struct walk *w,
 		.l = layout,
 		.ruby = language == UW_LANGUAGE_RUBY,
 	};
+	const struct anchor unknown = {0};
 	uint64_t inner = 0;
 	uint32_t from = 0;
 
@@ -808,7 +822,7 @@ void native_frames(struct native_script *s, struct native *e, struct walk *w,
 	for (uint32_t k = 0; k < s->n_runs; k++) {
 		uint32_t run = s->runs[k];
 
-		push_inner(&fw, from, run, inner, &fw.anchors[min_u64(k, FRAMES_ANCHORS - 1)]);
+		push_inner(&fw, from, run, inner, k < FRAMES_ANCHORS ? &fw.anchors[k] : &unknown);
 		replace_run(&fw, k, &inner);
 		from = run + 1;
 	}

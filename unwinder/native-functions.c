@@ -272,7 +272,7 @@ struct script_function *frames_learn_function(struct frames_walk *fw, uint64_t a
 {
 	struct script_function *known = slot_of(fw, address, 0);
 
-	if (!is_at(fw, known, address))
+	if (!is_at(fw, known, address) || known->gone)
 		return read_function(fw, address);
 	index_handler(fw->s, known);
 	return known;
