@@ -751,7 +751,6 @@ static int prepare(struct record *rec)
 			      &rec->marks);
 	if (r < 0)
 		return r;
-	rec->job.aside = rec->args.json || !strcmp(rec->args.output, "-");
 	r = job_hold(&rec->job);
 	if (r < 0)
 		return report_failure("cannot fork", r);
@@ -845,6 +844,7 @@ static int record_all(struct record *rec)
 {
 	int r;
 
+	rec->job.aside = rec->args.json || spawn_is_output(rec->args.output);
 	if (rec->args.cpus) {
 		r = perf_parse_cpu_list(rec->args.cpus, &rec->cpus, &rec->n_cpus);
 		if (r == -ENOMEM) {

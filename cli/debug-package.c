@@ -395,12 +395,13 @@ static void decide(const char *root, const struct apt_question *q, struct debug_
 		return;
 	}
 	if (strstr(to->name, "-dbgsym")) {
-		to->upgrade = q->owner_newer && !q->owner_known;
+		to->upgrade = !q->owner_dbg && q->owner_newer && !q->owner_known;
 		if (q->owner_dbg) /* made by hand, in the place of the other */
 			to->name[strlen(to->name) - strlen("sym")] = 0;
 		else if (archive_is_known(root) ? !to->upgrade || !q->has_package
 						: !to->upgrade && !q->owner_known)
 			to->name[0] = 0;
+		to->upgrade &= to->name[0] != 0;
 		return;
 	}
 	to->upgrade = q->has_package && !q->same_version;

@@ -148,6 +148,16 @@ int spawn_cannot_run(const char *name, int e, bool pids)
 	return e == ENOENT ? 127 : 126;
 }
 
+bool spawn_is_output(const char *path)
+{
+	struct stat own, file;
+
+	if (!strcmp(path, "-"))
+		return true;
+	return fstat(STDOUT_FILENO, &own) == 0 && stat(path, &file) == 0 &&
+	       own.st_dev == file.st_dev && own.st_ino == file.st_ino && !S_ISCHR(own.st_mode);
+}
+
 int spawn_new(char *const *argv, bool aside, struct spawn *ret)
 {
 	int go[2], err[2];

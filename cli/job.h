@@ -27,6 +27,8 @@ int spawn_cannot_run(const char *name, int e, bool pids);
 /* Forks; the child waits.  Borrows @argv (ends with NULL).  @aside: the command's standard output is our standard error, as ours
  * has data (perf's `record -o -` does the same). */
 int spawn_new(char *const *argv, bool aside, struct spawn *ret_spawn);
+/* Is the file @path our standard output (-, /dev/stdout, a file or pipe that it names), so that what a command prints would be in it? */
+bool spawn_is_output(const char *path);
 /* Starts the command.  Returns 0, or exec's errno as a positive number. */
 int spawn_go(struct spawn *spawn);
 /* Polls for the child's end.  *status is -1 until then, wait()'s status afterwards.  -ECHILD: the status was reaped

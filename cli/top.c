@@ -345,9 +345,11 @@ static size_t widest_name(const struct top_view *view, const uint32_t *order, si
 	return min_u64(widest, TOTAL_COLUMNS);
 }
 
-/* Have all processes of -p ended? */
+/* Have all processes of -p ended?  What they started may run on. */
 static bool targets_ended(const struct top_args *args)
 {
+	if (args->children)
+		return false;
 	for (size_t i = 0; i < args->n_pids; i++) {
 		struct procfs_status status;
 

@@ -12,7 +12,7 @@ bad=$(make -s print-layers | awk '
 	NR == FNR { dir = $1; sub(/:$/, "", dir); known[dir]; for (i = 2; i <= NF; i++) allowed[dir, $i]; next }
 	FNR == 1 { dir = folder(FILENAME); if (!(dir in known)) print "\t" FILENAME " is in no folder of the table in the Makefile" }
 	/^#include "/ { split($0, part, "\""); to = folder(part[2])
-		if (to != dir && !((dir, to) in allowed)) print "\t" FILENAME " includes " part[2] }' - $sources)
+		if (to != dir && !((dir, to) in allowed)) print "\t" FILENAME " includes " part[2] }' - $sources) || bad="$bad (awk failed)"
 [ -z "$bad" ] && echo "ok layers" || printf 'not ok layers: arrows that do not point down:\n%s\n' "$bad"
 
 # unwinder/ takes only the parts of base that are plain data: no loop, no queue, no thread.
@@ -69,7 +69,7 @@ bad=$(awk 'FNR == 1 { start = 0 }
 bad=$(printf "%s\n" $sources tests/unit/*/*.[ch] tests/unit/*/*/*.[ch] tests/fuzz/*.[ch] | sed "s|.*/||" | sort | uniq -d)
 [ -z "$bad" ] && echo "ok file-names" || echo "not ok file-names: two files each:" $bad
 
-bad=$(awk 'FNR == 1 && !/^\/\*/ { print FILENAME }' $sources)
+bad=$(awk 'FNR == 1 && !/^\/\*/ { print FILENAME }' $sources) || bad="$bad (awk failed)"
 [ -z "$bad" ] && echo "ok head-comments" || echo "not ok head-comments: $bad"
 
 bad=$(git grep -nE '[[:space:]]+$' -- '*.c' '*.h' '*.sh' '*.md' Makefile 2>/dev/null | head -n 5)

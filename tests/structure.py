@@ -16,7 +16,7 @@ NARROW, PRIVATE = 12, 6
 
 build = sys.argv[1]
 listing = "--list" in sys.argv
-tracked = subprocess.run(["git", "ls-files", "*.c", "*.h"], capture_output=True, text=True).stdout.split()
+tracked = subprocess.run(["git", "ls-files", "*.c", "*.h"], capture_output=True, text=True, check=True).stdout.split()
 if not tracked:
     tracked = [os.path.relpath(os.path.join(d, f)) for d, _, fs in os.walk(".") for f in fs if f.endswith((".c", ".h"))]
 product = [f for f in tracked if not f.startswith(("tests/", "libc-hook/", "libmarks/", "build"))]
