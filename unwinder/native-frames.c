@@ -39,9 +39,10 @@ enum {
 	RUBY_MAGIC_CFUNC = 0x55550001,
 };
 
-/* The function @id, with its frame at @address, has called that of @key (key_of_call()). */
+/* The function @callee, with its frame at @callee_at, was called by @id with its frame at @address; @key: key_of_call(). */
 struct call {
-	uint64_t key, id, address, instruction;
+	uint64_t callee, callee_at, address, instruction, id, key;
+	uint64_t outermost; /* 1: of a run without another one behind it */
 };
 
 struct frame {
@@ -136,10 +137,29 @@ static uint64_t id_of(const struct script_function *f)
 	return f->address | (uint64_t)f->parts.sign << 48;
 }
 
-/* The call of the function @id with its frame at @address. */
-static uint64_t key_of_call(uint64_t address, uint64_t id)
+/* The call of the function @id with its frame at @address, in a run behind which the next one has its innermost frame at @outer, 0:
+ * none.  A function that is called by several ones often has its frame at one place, but in other runs. */
+static uint64_t key_of_call(uint64_t address, uint64_t id, uint64_t outer)
 {
-	return hash_u64(address ^ hash_u64(id));
+	return hash_u64(address ^ hash_u64(id ^ hash_u64(outer)));
+}
+
+/* The calls [@run, @n) are those of a run, with the next one at @outer.  Returns @n. */
+static uint32_t end_run(struct call *calls, uint32_t run, uint32_t n, uint64_t outer)
+{
+	for (uint32_t i = run; i < n; i++) {
+		calls[i].key = key_of_call(calls[i].callee_at, calls[i].callee, outer);
+		calls[i].outermost = !outer;
+	}
+	return n;
+}
+
+/* The stack of a thread or fiber that has a frame at @address.  They are larger, or in pages of this size. */
+static uint64_t key_of_stack(uint64_t address)
+{
+	enum { STACK_BITS = 17 };
+
+	return hash_u64(~(address >> STACK_BITS));
 }
 
 /* Where the address of PHP's innermost frame is, or of that of Ruby's main thread; 0: not known. */
@@ -164,8 +184,10 @@ static uint64_t words_of(const struct frame *f)
 /* Which functions have called which, from the frame at @address outwards.  Returns how many. */
 static uint32_t find_calls(struct frames_walk *fw, uint64_t address, struct call calls[NOTED_MAX])
 {
-	uint32_t n = 0, n_unknown = 0;
-	uint64_t key = 0;
+	uint32_t n = 0, run = 0, before = 0,
+		 n_unknown = 0; /* @run: the first call of the run in hand */
+	uint64_t callee = 0, callee_at = 0;
+	bool ended = false;
 
 	for (uint32_t i = 0; address && i < NOTED_MAX / 2 && script_step(fw->s, 1); i++) {
 		const struct script_function *function = NULL;
@@ -183,24 +205,46 @@ static uint32_t find_calls(struct frames_walk *fw, uint64_t address, struct call
 		if (!known && (!fw->ruby || ++n_unknown > UNKNOWN_MAX))
 			break;
 		if (!known) {
-			key = 0;
+			callee = 0;
 			address += fw->l->offsets.frame_bytes;
 			continue;
 		}
-		if (function) {
-			function = frames_with_class(fw, function);
-			if (key)
-				calls[n++] =
-					(struct call){key, id_of(function), address, f.instruction};
-			key = key_of_call(address, id_of(function));
+		if (function && ended && !function->handler) {
+			before = run;
+			run = end_run(calls, run, n, address);
+			ended = false;
 		}
-		if (f.last && key) {
-			calls[n++] = (struct call){key, RUN_ENDS, f.previous, 0};
-			key = 0;
+		if (function && callee)
+			calls[n++] = (struct call){
+				.callee = callee,
+				.callee_at = callee_at,
+				.id = id_of(frames_with_class(fw, function)),
+				.address = address,
+				.instruction = f.instruction,
+			};
+		if (function) {
+			callee = id_of(frames_with_class(fw, function));
+			callee_at = address;
+		}
+		if (f.last && callee) {
+			calls[n++] = (struct call){
+				.callee = callee,
+				.callee_at = callee_at,
+				.id = RUN_ENDS,
+				.address = f.previous,
+			};
+			callee = 0;
+			ended = true;
 		}
 		address = f.previous;
 	}
-	return n;
+	/* Ruby: behind the outermost run is a frame that no code runs. */
+	if (ended && n - run == 1 && run && calls[run - 1].id == RUN_ENDS &&
+	    calls[run - 1].address == calls[run].callee_at) {
+		n = run;
+		run = before;
+	}
+	return ended ? end_run(calls, run, n, 0) : run;
 }
 
 static bool has_call(const struct call *calls, uint32_t n, const struct call *call)
@@ -254,6 +298,9 @@ static void note_calls(struct frames_walk *fw)
 		script_note_most(s, fw->e, calls[i].key, calls[i].id, calls[i].address);
 		if (calls[i].id != RUN_ENDS)
 			script_note_most(s, fw->e, ~calls[i].key, calls[i].instruction, 0);
+		else if (calls[i].outermost)
+			script_note_most(s, fw->e, key_of_stack(calls[i].callee_at),
+					 calls[i].address, 0);
 	}
 }
 
@@ -356,8 +403,15 @@ struct run {
 	uint64_t behind; /* the frame behind the last one */
 	uint64_t call;	 /* key_of_call() of the function that was pushed last; 0: not known */
 	uint64_t outer;	 /* the next run's innermost frame, as of the sample; 0: not known */
-	bool late;	 /* the innermost frame is another one's by now: so may be its callers */
+	bool outermost;
+	bool in_c; /* the C stack has functions in C between this run and the next */
+	bool late; /* the frames are another call's by now */
 };
+
+static uint64_t outer_of(const struct run *run)
+{
+	return run->outer || run->outermost ? run->outer : UINT64_MAX;
+}
 
 /* The loop's frame stands for functions that are not known. */
 static void push_gap(struct frames_walk *fw, struct run *run)
@@ -397,7 +451,7 @@ static bool push_usual(struct frames_walk *fw, struct run *run, uint64_t key)
 		proved &= usual == SCRIPT_PROVED;
 		push_function(fw, f, instruction, proved);
 		fw->usual[fw->n_usual++] = address;
-		key = key_of_call(address, id);
+		key = key_of_call(address, id, outer_of(run));
 	}
 	return false;
 }
@@ -412,9 +466,10 @@ static bool push_anchor(struct frames_walk *fw, struct run *run, const struct an
 		push_function(fw, known, anchor->next, frames_is_proved(fw, known, f->sign));
 	else if (f->sign) /* it is gone, and had its name if an earlier sample has shown it */
 		push_place(fw, f->function, UW_SCRIPT_NO_POSITION, f->sign, true);
-	run->late = !f->exact && (!known || known->address != f->function);
+	run->late |= !f->exact && (!known || known->address != f->function);
 	run->call = known && !f->exact
-			    ? key_of_call(anchor->frame, id_of(frames_with_class(fw, known)))
+			    ? key_of_call(anchor->frame, id_of(frames_with_class(fw, known)),
+					  outer_of(run))
 			    : 0;
 	if (!run->late)
 		return false;
@@ -446,7 +501,7 @@ static bool is_usual(struct frames_walk *fw, struct run *run, uint64_t address,
 	bool is = run->call && usual_caller(fw, run->call, &id, &at) == SCRIPT_PROVED &&
 		  id == known && at == address;
 
-	run->call = key_of_call(address, known);
+	run->call = key_of_call(address, known, outer_of(run));
 	return is;
 }
 
@@ -477,11 +532,55 @@ static bool push_caller(struct frames_walk *fw, struct run *run, uint64_t addres
 	return true;
 }
 
+/* Does the outermost run, with @frame, end at @behind?  By earlier readings: it is the same each time. */
+static bool is_end_of_stack(struct frames_walk *fw, uint64_t frame, uint64_t behind)
+{
+	uint64_t usual, unused;
+
+	return usual_caller(fw, key_of_stack(frame), &usual, &unused) == SCRIPT_UNUSUAL ||
+	       usual == behind;
+}
+
+/* Can the frames from @anchor on, as they were read, be those of the sample?  They end behind the first one of the run, in front of
+ * those of functions in C and of the next run. */
+static bool may_be_of_sample(struct frames_walk *fw, const struct anchor *anchor,
+			     const struct run *run)
+{
+	uint64_t address = anchor->frame;
+	struct frame f = {.last = false};
+
+	if (is_dead(fw, address))
+		return false;
+	for (uint32_t i = 0; i < UW_MAX_FRAMES && !f.last && script_step(fw->s, 1); i++) {
+		if ((i && address == run->outer) || !read_frame(fw, address, &f) ||
+		    (i && fw->ruby && !f.instruction))
+			return f.exact;
+		if (f.exact)
+			return true;
+		address = f.previous;
+	}
+	if (run->outermost)
+		return is_end_of_stack(fw, anchor->frame, address);
+	if (!run->outer)
+		return true;
+	return fw->ruby ? address + (run->in_c ? fw->l->offsets.frame_bytes : 0) <= run->outer
+			: !run->in_c || address != run->outer;
+}
+
 /* The functions of a run, outwards from that of @anchor.  false: the frames do not lead to the first one. */
 static bool push_run(struct frames_walk *fw, const struct anchor *anchor, struct run *run)
 {
 	uint64_t address = anchor->frame;
+	struct frame now;
 
+	if (!read_frame(fw, address, &now))
+		return false;
+	if (!may_be_of_sample(fw, anchor, run)) {
+		run->late = true;
+		if (anchor->next)
+			(void)push_anchor(fw, run, anchor, &now);
+		return anchor->next != 0;
+	}
 	for (uint32_t i = 0; i < UW_MAX_FRAMES && script_step(fw->s, 1); i++) {
 		struct frame f;
 
@@ -780,8 +879,12 @@ static void replace_run(struct frames_walk *fw, uint32_t k, uint64_t *behind)
 	if (k < FRAMES_ANCHORS && fw->anchors[k].frame)
 		anchor = fw->anchors[k];
 	*behind = 0;
-	if (k + 1 < FRAMES_ANCHORS && k + 1 < s->n_runs)
+	run.outermost = k + 1 == s->n_runs;
+	if (k + 1 < FRAMES_ANCHORS && !run.outermost) {
 		run.outer = fw->anchors[k + 1].frame;
+		find_inner(fw, s->runs[k] + 1, s->runs[k + 1]);
+		run.in_c = fw->n_inner;
+	}
 	if (fw->e->engine.settings.native_frames)
 		push_gap(fw, &run);
 	mark = s->n;
