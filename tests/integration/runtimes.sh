@@ -351,13 +351,45 @@ script_reused() {
 	PERFWIND_WITHOUT=$3 row $1 98 $2 "$SOURCES/reuse.${2/ruby/rb}" 2
 	check $1-names not_reused $1
 }
+# One function with its frame at one place in several calls, read late: few stacks, from 1 s on, are impossible ones (REGEX).
+# script_places NAME TOOL REGEX PROGRAM
+script_places() {
+	local code=-e
+	[ $2 = ruby ] || code=-r
+	PERFWIND_WITHOUT=bpf row $1 98 $2 $code "$4"
+	check $1-possible few_have $1 "$3"
+}
+few_have() {
+	"$PERFWIND" export --to folded --time 1s- -o - "$TMP/$1.pftrace" 2>/dev/null | awk -v name="$1" -v wrong="$2" '
+		/leaf/ { n += $NF; if ($0 ~ wrong) { bad += $NF; if (++shown <= 3) print } }
+		END { printf "    %-24s impossible %.2f %% of %d\n", name, 100 * bad / n, n; exit n < 100 || bad * 100 > 3 * n }'
+}
 if has_tool php php; then
 	twice php-regex php_regex
+	twice php-places script_places php-places php \
+		'array_map [^;]*;.*;(yielder|blk) |;leaf [^;]*;.*(array_map|gen|blk|cb) |;(one|three) .*;(yielder|blk|cb) |;(one|yblock) .*;(gen|array_map) ' \
+		'function leaf($n) { $s = 0; for ($i = 0; $i < $n; $i++) $s = ($s * 31 + $i) & 0xffffff; return $s; }
+		function yielder($f) { return $f(2000); }
+		function blk($n) { return leaf($n); }
+		function yblock() { return yielder("blk"); }
+		function one() { return leaf(2000); }
+		function cb($x) { return leaf(700); }
+		function two() { return array_map("cb", [1, 2, 3]); }
+		function gen() { for ($i = 0; $i < 3; $i++) yield leaf(700); }
+		function three() { $s = 0; foreach (gen() as $v) $s += $v; return $s; }
+		$t = microtime(true); while (microtime(true) - $t < 3) { yblock(); one(); two(); three(); }'
 	twice php script_leaves php ';\{main\} \[php\];([^;]*;)?main \[php\];left \[php\];([^;]*;)*generate \[php\];Pair::one \[php\]'
 fi
 if has_tool ruby ruby; then
 	twice ruby-once ruby_once ruby-once 98
 	PERFWIND_WITHOUT=bpf twice ruby-once-late ruby_once ruby-once-late 80
+	twice ruby-places script_places ruby-places ruby 'Integer#times .*;Object#yielder |;Object#leaf [^;]*;.*block in |Object#one .*;(Object#yielder|block in)|yblock .*block in two' \
+		'def leaf(n) = (s = i = 0; while i < n; s = (s * 31 + i) & 0xffffff; i += 1; end; s)
+		def yielder = yield(2000)
+		def yblock = yielder { |n| leaf(n) }
+		def one = leaf(2000)
+		def two = 3.times { leaf(700) }
+		t = Time.now; while Time.now - t < 3; yblock; one; two; end'
 	twice ruby script_leaves ruby \
 		';<main> \[ruby\];([^;]*;)?Object#main \[ruby\];Object#left \[ruby\];Object#generate \[ruby\];([^;]*;)*Integer#times \[ruby\];([^;]*;)*block in generate \[ruby\];Pair#one \[ruby\]'
 	[ -z "$BPF" ] || twice ruby-threads ruby_threads
