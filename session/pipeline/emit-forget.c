@@ -106,3 +106,20 @@ void emit_forget_modules(struct emit *em)
 			em->unsymbolized[i].module = place[em->unsymbolized[i].module];
 	emit_forget_unsymbolized(em);
 }
+
+void emit_name_again(struct emit *em, struct emit_module *m, struct unsymbolized_frame *frame)
+{
+	struct writer_frame_parts parts;
+
+	if (!uw_module_language(m->module) || m->no_lines ||
+	    m->unlined.n - m->unlined_asked >= LOAD_VADDRS_MAX)
+		return;
+	frame->looked++;
+	if (frame->looked & (frame->looked - 1) ||
+	    !writer_frame_parts(em->c.writer, frame->id, &parts) ||
+	    late_list_push(&m->unlined, parts.rel_pc & ~WRITER_GUESSED) < 0)
+		return;
+	em->n_unlined++;
+	m->unlined_due = m->unlined.n;
+	emit_request_lines(em, m);
+}

@@ -205,11 +205,12 @@ void emit_module_forget_lines(struct emit_module *m)
 	m->n_lined = 0;
 }
 
-size_t emit_module_count_freed(struct emit_module *m, const struct load_answer *a)
+int64_t emit_module_count_freed(struct emit_module *m, const struct load_answer *a)
 {
 	enum uw_language language = uw_module_language(m->module);
-	size_t freed = 0, line = 0;
-	uint64_t known;
+	uint64_t had_name;
+	int64_t freed = 0;
+	size_t line = 0;
 
 	if (!language || language == UW_LANGUAGE_JS || a->error < 0)
 		return 0;
@@ -221,11 +222,14 @@ size_t emit_module_count_freed(struct emit_module *m, const struct load_answer *
 
 		while (line < a->n_lines && a->lines[line].address <= i)
 			line++;
-		if (table_get(&m->functions, function, &known))
+		if (!table_get(&m->functions, function, &had_name))
+			freed += !named;
+		else if (had_name || !named)
 			continue;
+		else
+			freed--;
 		if (table_put(&m->functions, function, named) < 0)
 			break;
-		freed += !named;
 	}
 	return freed;
 }

@@ -74,9 +74,9 @@ bool emit_module_had_lines(const struct emit_module *m, uint64_t vaddr);
 void emit_module_forget_lines(struct emit_module *m);
 /* All its lines were requested: the list begins again. */
 void emit_module_forget_lined(struct emit_module *m);
-/* Names of an interpreter's functions have come.  Returns how many functions were asked for the first time and were not there any
- * more.  (Of JavaScript 0: no name has other reasons there.) */
-size_t emit_module_count_freed(struct emit_module *m, const struct load_answer *a);
+/* Names of an interpreter's functions have come.  Returns how many more functions have none, as they were not there any more when they
+ * were asked for.  (Of JavaScript 0: no name has other reasons there.) */
+int64_t emit_module_count_freed(struct emit_module *m, const struct load_answer *a);
 /* For frames that wait for names: the symbols once more.  @at_end: of a map that may have grown
  * since, too, as that of a Java VM, which is written when the VM exits. */
 void emit_module_ask_again(struct emit_module *m, struct loader *loader, bool at_end);

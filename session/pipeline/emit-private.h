@@ -18,9 +18,13 @@ enum { EMIT_IDS = UW_MAX_FRAMES + 512 + 2 + WAIT_WAKER_IDS };
 struct unsymbolized_frame {
 	uint32_t id;
 	uint32_t module;  /* index into emit->modules */
-	uint32_t looked;  /* for its caller */
+	uint32_t looked;  /* for its caller, or for its name: so often */
 	uint64_t samples; /* its share of the module's unsymbolized_samples */
 };
+
+/* A frame without a name is in one more sample.  The function of a script may be there again, of which the memory was another one's when the
+ * name was read (a closure that each call makes): it is asked for again after 1, 2, 4, 8 ... samples. */
+void emit_name_again(struct emit *em, struct emit_module *m, struct unsymbolized_frame *frame);
 
 /* Of unsymbolized_frame.module: it was forgotten. */
 #define EMIT_NO_MODULE UINT32_MAX

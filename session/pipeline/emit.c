@@ -417,11 +417,9 @@ static int user_frame(struct emit *em, const struct sample_info *info, uint64_t 
 static int kernel_frame(struct emit *em, uint64_t address, uint32_t *ret_id)
 {
 	struct uw_kernel_names *names = em->c.kernel_names;
-	const char *name = NULL;
 	uint64_t start;
+	const char *name = names ? uw_kernel_name(names, address, &start) : NULL;
 
-	if (names)
-		name = uw_kernel_name(names, address, &start);
 	/* Addresses of a module may belong to another one now. */
 	if (names && uw_kernel_names_generation(names) != em->kernel_generation) {
 		em->kernel_generation = uw_kernel_names_generation(names);
@@ -543,6 +541,7 @@ static void count_unsymbolized(struct emit *em, struct unsymbolized_frame *frame
 		m->unsymbolized_samples++;
 		frame->samples++;
 	}
+	emit_name_again(em, m, frame);
 }
 
 void emit_prefetch(const struct emit *em, const struct outcome *o)
@@ -748,7 +747,7 @@ static int lines_arrived(struct emit *em, struct emit_module *m, const struct lo
 	emit_check_ids(em);
 	if (a->error < 0)
 		m->no_lines = true;
-	em->c.account->freed_functions += emit_module_count_freed(m, a);
+	em->c.account->freed_functions += (uint64_t)emit_module_count_freed(m, a);
 	emit_request_lines(em, m);
 	request_blocked(em);
 	for (size_t i = 0, n; i < a->n_lines && a->lines[i].address < a->request.n_vaddrs && r >= 0;
