@@ -532,6 +532,16 @@ static bool push_caller(struct frames_walk *fw, struct run *run, uint64_t addres
 	return true;
 }
 
+static bool is_in_c(struct frames_walk *fw, const struct frame *f)
+{
+	const struct script_function *function;
+
+	if (fw->ruby)
+		return !f->instruction;
+	function = frames_function_at(fw, f->function, 0, f->sign);
+	return function && function->handler;
+}
+
 /* Does the outermost run, with @frame, end at @behind?  By earlier readings: it is the same each time. */
 static bool is_end_of_stack(struct frames_walk *fw, uint64_t frame, uint64_t behind)
 {
@@ -589,7 +599,7 @@ static bool push_run(struct frames_walk *fw, const struct anchor *anchor, struct
 		if (!read_frame(fw, address, &f))
 			return false;
 		/* A function in C is not of a run: one that begins or ends has no function yet. */
-		if (fw->ruby && !f.instruction && (f.exact || i || !anchor->next)) {
+		if ((f.exact || i || !anchor->next) && is_in_c(fw, &f)) {
 			run->behind = f.exact ? address : 0;
 			return f.exact;
 		}
@@ -863,16 +873,32 @@ static void check_leaf_anchor(struct frames_walk *fw)
 
 	if (fw->w->snapshot->n_python && !fw->s->runs[0] &&
 	    (fw->anchors[0].frame == fw->anchors[1].frame ||
-	     !exact_frame(fw, fw->anchors[0].frame, &unused)))
+	     (fw->ruby && !exact_frame(fw, fw->anchors[0].frame, &unused))))
 		fw->anchors[0] = (struct anchor){0, 0};
+}
+
+/* PHP: while a function destroys its variables its frame, which @anchor has, is not in the interpreter's list any more, of which
+ * @inner was the first one at the sample. */
+static void push_left(struct frames_walk *fw, struct anchor *anchor, uint64_t inner)
+{
+	const struct script_function *known;
+	struct frame unused;
+
+	if (fw->ruby || !fw->w->snapshot->n_python || !anchor->next ||
+	    exact_frame(fw, anchor->frame, &unused))
+		return;
+	known = frames_function_of(fw, anchor->next);
+	if (known)
+		push_function(fw, known, anchor->next, frames_is_proved(fw, known, 0));
+	*anchor = (struct anchor){.frame = known ? inner : 0};
 }
 
 /* The functions of run @k; *behind: in: what the run before it led to, out: the same for the next. */
 static void replace_run(struct frames_walk *fw, uint32_t k, uint64_t *behind)
 {
 	struct native_script *s = fw->s;
-	uint64_t loop = fw->w->frames[s->runs[k]];
-	struct anchor anchor = {.frame = *behind};
+	uint64_t loop = fw->w->frames[s->runs[k]], inner = *behind;
+	struct anchor anchor = {.frame = inner};
 	struct run run = {.loop = loop};
 	uint32_t mark;
 
@@ -888,6 +914,8 @@ static void replace_run(struct frames_walk *fw, uint32_t k, uint64_t *behind)
 	if (fw->e->engine.settings.native_frames)
 		push_gap(fw, &run);
 	mark = s->n;
+	if (!k)
+		push_left(fw, &anchor, inner);
 	/* Where a run begins or ends the registers are those of the run outwards. */
 	if (anchor.frame && anchor.frame != run.outer) {
 		if (!push_run(fw, &anchor, &run)) /* the rest is not known */

@@ -135,7 +135,7 @@ int timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itim
 /* As of a file of /proc; of a long one the beginning.  Timers and eventfds, of which 8 bytes are read, do not fail. */
 ssize_t read(int fd, void *to, size_t len)
 {
-	static __typeof__(&read) real; /* many small ones */
+	static __typeof__(&read) _Atomic real; /* many small ones, of all threads */
 
 	real = real ? real : REAL(read);
 	if (calls_fail_at && len > sizeof(uint64_t) && lseek(fd, 0, SEEK_CUR) < 32768)
