@@ -137,14 +137,20 @@ static uint64_t id_of(const struct script_function *f)
 	return f->address | (uint64_t)f->parts.sign << 48;
 }
 
-/* The call of the function @id with its frame at @address, in a run behind which the next one has its innermost frame at @outer, 0:
- * none.  A function that is called by several ones often has its frame at one place, but in other runs. */
+/* The call from the loop behind a run, of the frame at @outer with @instruction; 0: the run is the outermost one. */
+static uint64_t key_of_outer(uint64_t outer, uint64_t instruction)
+{
+	return hash_u64(outer ^ hash_u64(instruction));
+}
+
+/* The call of the function @id with its frame at @address, in a run that the call @outer (key_of_outer()) began.  A function that is
+ * called by several ones often has its frame at one place, but in runs of other calls. */
 static uint64_t key_of_call(uint64_t address, uint64_t id, uint64_t outer)
 {
 	return hash_u64(address ^ hash_u64(id ^ hash_u64(outer)));
 }
 
-/* The calls [@run, @n) are those of a run, with the next one at @outer.  Returns @n. */
+/* The calls [@run, @n) are those of a run that the call @outer began.  Returns @n. */
 static uint32_t end_run(struct call *calls, uint32_t run, uint32_t n, uint64_t outer)
 {
 	for (uint32_t i = run; i < n; i++) {
@@ -211,7 +217,7 @@ static uint32_t find_calls(struct frames_walk *fw, uint64_t address, struct call
 		}
 		if (function && ended && !function->handler) {
 			before = run;
-			run = end_run(calls, run, n, address);
+			run = end_run(calls, run, n, key_of_outer(address, f.instruction));
 			ended = false;
 		}
 		if (function && callee)
@@ -399,10 +405,11 @@ static const struct script_function *anchor_function(struct frames_walk *fw, uin
 
 /* A run of the loop. */
 struct run {
-	uint64_t loop;	 /* the loop's own frame; 0: it was pushed */
-	uint64_t behind; /* the frame behind the last one */
-	uint64_t call;	 /* key_of_call() of the function that was pushed last; 0: not known */
-	uint64_t outer;	 /* the next run's innermost frame, as of the sample; 0: not known */
+	uint64_t loop;	     /* the loop's own frame; 0: it was pushed */
+	uint64_t behind;     /* the frame behind the last one */
+	uint64_t call;	     /* key_of_call() of the function that was pushed last; 0: not known */
+	uint64_t outer;	     /* the next run's innermost frame, as of the sample; 0: not known */
+	uint64_t outer_next; /* ... its instruction */
 	bool outermost;
 	bool in_c; /* the C stack has functions in C between this run and the next */
 	bool late; /* the frames are another call's by now */
@@ -410,7 +417,7 @@ struct run {
 
 static uint64_t outer_of(const struct run *run)
 {
-	return run->outer || run->outermost ? run->outer : UINT64_MAX;
+	return run->outermost ? 0 : key_of_outer(run->outer, run->outer_next);
 }
 
 /* The loop's frame stands for functions that are not known. */
@@ -551,6 +558,15 @@ static bool is_end_of_stack(struct frames_walk *fw, uint64_t frame, uint64_t beh
 	       usual == behind;
 }
 
+/* Late: is the call from the loop in hand at the sample still in hand? */
+static bool is_same_call(struct frames_walk *fw, const struct anchor *anchor)
+{
+	struct frame frame;
+
+	return anchor->next && !is_dead(fw, anchor->frame) &&
+	       read_frame(fw, anchor->frame, &frame) && frame.instruction == anchor->next;
+}
+
 /* Can the frames from @anchor on, as they were read, be those of the sample?  They end behind the first one of the run, in front of
  * those of functions in C and of the next run. */
 static bool may_be_of_sample(struct frames_walk *fw, const struct anchor *anchor,
@@ -573,6 +589,8 @@ static bool may_be_of_sample(struct frames_walk *fw, const struct anchor *anchor
 		return is_end_of_stack(fw, anchor->frame, address);
 	if (!run->outer)
 		return true;
+	if (!is_same_call(fw, &(struct anchor){run->outer, run->outer_next}))
+		return false;
 	return fw->ruby ? address + (run->in_c ? fw->l->offsets.frame_bytes : 0) <= run->outer
 			: !run->in_c || address != run->outer;
 }
@@ -682,15 +700,6 @@ static uint32_t read_between(struct frames_walk *fw, uint64_t inner, uint64_t an
 	}
 	*whole = inner && anchor && (fw->ruby ? address < inner : address == anchor);
 	return fw->ruby || *whole ? n : 0;
-}
-
-/* Late: is the call from the loop in hand at the sample still in hand? */
-static bool is_same_call(struct frames_walk *fw, const struct anchor *anchor)
-{
-	struct frame frame;
-
-	return anchor->next && !is_dead(fw, anchor->frame) &&
-	       read_frame(fw, anchor->frame, &frame) && frame.instruction == anchor->next;
 }
 
 /* Which function has jumped on between the function in C @outer (NULL: the loop) and @inner (NULL: none has a frame of its code), in the
@@ -908,6 +917,7 @@ static void replace_run(struct frames_walk *fw, uint32_t k, uint64_t *behind)
 	run.outermost = k + 1 == s->n_runs;
 	if (k + 1 < FRAMES_ANCHORS && !run.outermost) {
 		run.outer = fw->anchors[k + 1].frame;
+		run.outer_next = fw->anchors[k + 1].next;
 		find_inner(fw, s->runs[k] + 1, s->runs[k + 1]);
 		run.in_c = fw->n_inner;
 	}
