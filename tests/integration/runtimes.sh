@@ -396,7 +396,7 @@ if has_tool ruby ruby; then
 fi
 for name in php ruby; do
 	has_tool $name-late $name || continue
-	[ $name = php ] && least=70 || least=30 # (Ruby's frames are all at the same places)
+	[ $name = php ] && least=70 || least=45 # (Ruby's frames are all at the same places)
 	twice $name-late script_late $name $least
 	without=${PERFWIND_WITHOUT:-}
 	twice $name-reused script_reused $name-reused $name "$without"
