@@ -63,7 +63,8 @@ static const struct option_def defs[] = {
 	 AT(by),
 	 .help = "rows: function (default), process, thread, module or tree (call paths)"},
 	TEXT("html", 0, "FILE", page,
-	     "write a page too: a flame graph, red and blue (a new file is readable by its owner only)"),
+	     "write a page too: a flame graph, red and blue (a new file is readable by its owner "
+	     "only)"),
 	FLAG("total", 0, how.total, "compare functions with all that they called, not alone"),
 	{.name = "normalise",
 	 .type = OPTION_CALL,

@@ -254,7 +254,9 @@ static void add_guesses(struct summary *s, const struct profile *p)
 	    !profile_stat_value(p, "frames", &frames) || !as_count(guessed))
 		return;
 	fact = fact_new(s, "Guessed");
-	fact_append(fact, "%s of the frames (no unwind information, earlier stacks, or memory read after the sample)",
+	fact_append(fact,
+		    "%s of the frames (no unwind information, earlier stacks, or memory read after "
+		    "the sample)",
 		    text_share(as_count(guessed), as_count(frames), number));
 	fact->warn = guessed > frames / 20;
 }

@@ -187,26 +187,34 @@ static uint64_t words_of(const struct frame *f)
 	return hash_u64(f->instruction) ^ f->previous;
 }
 
+/* The frame at @address, noted, and its function; NULL: it is the interpreter's own.  false: it has none that is there. */
+static bool read_noted(struct frames_walk *fw, uint64_t address, struct frame *f,
+		       const struct script_function **ret_function)
+{
+	*ret_function = NULL;
+	if (!read_frame(fw, address, f))
+		return false;
+	/* Stacks alone would show it only where it is a caller of theirs. */
+	script_note(fw->s, fw->e, address, f->function, words_of(f));
+	if (f->function)
+		*ret_function = frames_function_at(fw, f->function, f->instruction, 0);
+	return *ret_function || !f->function;
+}
+
 /* Which functions have called which, from the frame at @address outwards.  Returns how many. */
 static uint32_t find_calls(struct frames_walk *fw, uint64_t address, struct call calls[NOTED_MAX])
 {
-	uint32_t n = 0, run = 0, before = 0,
-		 n_unknown = 0; /* @run: the first call of the run in hand */
+	uint32_t run = 0,
+		 before = 0; /* the first call of the run in hand, and of the one inside it */
+	uint32_t n = 0, n_unknown = 0;
 	uint64_t callee = 0, callee_at = 0;
 	bool ended = false;
 
 	for (uint32_t i = 0; address && i < NOTED_MAX / 2 && script_step(fw->s, 1); i++) {
-		const struct script_function *function = NULL;
+		const struct script_function *function;
 		struct frame f;
-		bool known = read_frame(fw, address, &f);
+		bool known = read_noted(fw, address, &f, &function);
 
-		/* Stacks alone would show it only where it is a caller of theirs. */
-		if (known)
-			script_note(fw->s, fw->e, address, f.function, words_of(&f));
-		if (known && f.function) {
-			function = frames_function_at(fw, f.function, f.instruction, 0);
-			known = function != NULL;
-		}
 		/* Ruby: one that begins or ends.  The others are behind it. */
 		if (!known && (!fw->ruby || ++n_unknown > UNKNOWN_MAX))
 			break;

@@ -289,6 +289,19 @@ php_regex() {
 	check php-regex-jit has php-regex ';pcre2_jit_match_8;\[pcre-jit\] '
 	check php-regex-names has php-regex ';\{main\} \[php\];preg_match_all \[php\];'
 }
+# Closures that each call makes and frees, at an address that others have in between: all but a few have their name.
+php_closures() {
+	row php-closures 98 php -r 'function leaf($n) { $s = 0; for ($i = 0; $i < $n; $i++) $s = ($s * 31 + $i) & 0xffffff; return $s; }
+		function a() { return array_map(function($x) { return leaf(2000); }, [1, 2, 3]); }
+		function b() { $f = function($n) { return leaf($n); }; return $f(6000); }
+		function c() { $f = fn($n) => leaf($n); return $f(6000); }
+		$t = microtime(true); while (microtime(true) - $t < 2) { a(); b(); c(); }'
+	check php-closures-names closures_named
+}
+closures_named() {
+	folded php-closures | awk '/;leaf \[php\]/ { n += $NF; if (/;(\[php\]|[abc] \[php\]);leaf/) bad += $NF }
+		END { printf "    %-24s without a name %.2f %% of %d\n", "php-closures", 100 * bad / n, n; exit n < 100 || bad * 100 > 5 * n }'
+}
 # script_leaves NAME REGEX : of PHP or Ruby.
 script_leaves() {
 	row $1 98 $1 "$SOURCES/leaves.${1/ruby/rb}" "$SECONDS_EACH"
@@ -366,6 +379,7 @@ few_have() {
 }
 if has_tool php php; then
 	twice php-regex php_regex
+	[ -z "$BPF" ] || twice php-closures php_closures
 	twice php-places script_places php-places php \
 		'array_map [^;]*;.*;(yielder|blk) |;leaf [^;]*;.*(array_map|gen|blk|cb) |;(one|three) .*;(yielder|blk|cb) |;(one|yblock) .*;(gen|array_map) ' \
 		'function leaf($n) { $s = 0; for ($i = 0; $i < $n; $i++) $s = ($s * 31 + $i) & 0xffffff; return $s; }

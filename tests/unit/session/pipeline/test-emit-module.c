@@ -38,9 +38,9 @@ static void add(struct fixture *f, uint64_t vaddr, bool named)
 	f->vaddrs[a->request.n_vaddrs++] = vaddr;
 }
 
-static size_t count(struct fixture *f)
+static int64_t count(struct fixture *f)
 {
-	size_t n = emit_module_count_freed(f->m, &f->answer);
+	int64_t n = emit_module_count_freed(f->m, &f->answer);
 
 	f->answer.n_lines = f->answer.request.n_vaddrs = 0;
 	return n;
@@ -62,6 +62,8 @@ static void test_counted(void **state)
 	add(&x, uw_script_place(g, 3, 100), false); /* counted before */
 	add(&x, uw_script_place(g, 3, 102), true);
 	assert_int_equal(count(&x), 0);
+	add(&x, uw_script_place(g, 4, 100), true); /* there again */
+	assert_int_equal(count(&x), -1);
 	x.answer.error = -ESRCH; /* the process is gone: that is counted elsewhere */
 	add(&x, uw_script_place(f, 1, 103), false);
 	assert_int_equal(count(&x), 0);
