@@ -30,6 +30,8 @@ enum {
 	CACHE_METHOD = 16,     /* struct rb_callcache */
 	NOTED_MAX = 128,       /* calls of a reading */
 	NOTED_NS = 2000000,    /* ... so far apart: a batch of stacks is read at one time */
+	READ_MAX = 512,	       /* frames of a reading */
+	LOOK_MAX = 256,	       /* frames of a run that are looked at before it is shown */
 	UNKNOWN_MAX = 4,       /* frames of a reading */
 	DEAD_BYTES = 64 << 10, /* Ruby: inside the innermost frame */
 	RUN_ENDS = 1,	       /* in place of a caller */
@@ -198,7 +200,7 @@ static bool read_noted(struct frames_walk *fw, uint64_t address, struct frame *f
 	script_note(fw->s, fw->e, address, f->function, words_of(f));
 	if (f->function)
 		*ret_function = frames_function_at(fw, f->function, f->instruction, 0);
-	return *ret_function || !f->function;
+	return *ret_function || !f->function || (fw->ruby && !f->instruction);
 }
 
 /* Which functions have called which, from the frame at @address outwards.  Returns how many. */
@@ -210,13 +212,14 @@ static uint32_t find_calls(struct frames_walk *fw, uint64_t address, struct call
 	uint64_t callee = 0, callee_at = 0;
 	bool ended = false;
 
-	for (uint32_t i = 0; address && i < NOTED_MAX / 2 && script_step(fw->s, 1); i++) {
+	for (uint32_t i = 0; address && i < READ_MAX && script_step(fw->s, 1); i++) {
 		const struct script_function *function;
 		struct frame f;
 		bool known = read_noted(fw, address, &f, &function);
 
-		/* Ruby: one that begins or ends.  The others are behind it. */
-		if (!known && (!fw->ruby || ++n_unknown > UNKNOWN_MAX))
+		/* Ruby: one that begins or ends, which others are behind, or none is any more. */
+		n_unknown = known ? 0 : n_unknown + 1;
+		if (!known && (!fw->ruby || n_unknown > UNKNOWN_MAX))
 			break;
 		if (!known) {
 			callee = 0;
@@ -228,7 +231,7 @@ static uint32_t find_calls(struct frames_walk *fw, uint64_t address, struct call
 			run = end_run(calls, run, n, key_of_outer(address, f.instruction));
 			ended = false;
 		}
-		if (function && callee)
+		if (function && callee && n < NOTED_MAX)
 			calls[n++] = (struct call){
 				.callee = callee,
 				.callee_at = callee_at,
@@ -240,16 +243,15 @@ static uint32_t find_calls(struct frames_walk *fw, uint64_t address, struct call
 			callee = id_of(frames_with_class(fw, function));
 			callee_at = address;
 		}
-		if (f.last && callee) {
+		if (f.last && callee && n < NOTED_MAX)
 			calls[n++] = (struct call){
 				.callee = callee,
 				.callee_at = callee_at,
 				.id = RUN_ENDS,
 				.address = f.previous,
 			};
-			callee = 0;
-			ended = true;
-		}
+		ended |= f.last && callee;
+		callee = f.last ? 0 : callee;
 		address = f.previous;
 	}
 	/* Ruby: behind the outermost run is a frame that no code runs. */
@@ -258,7 +260,8 @@ static uint32_t find_calls(struct frames_walk *fw, uint64_t address, struct call
 		n = run;
 		run = before;
 	}
-	return ended ? end_run(calls, run, n, 0) : run;
+	return ended && (fw->ruby ? n_unknown > UNKNOWN_MAX : !address) ? end_run(calls, run, n, 0)
+									: run;
 }
 
 static bool has_call(const struct call *calls, uint32_t n, const struct call *call)
@@ -419,13 +422,16 @@ struct run {
 	uint64_t outer;	     /* the next run's innermost frame, as of the sample; 0: not known */
 	uint64_t outer_next; /* ... its instruction */
 	bool outermost;
-	bool in_c; /* the C stack has functions in C between this run and the next */
 	bool late; /* the frames are another call's by now */
 };
 
-static uint64_t outer_of(const struct run *run)
+/* key_of_call() in a run; 0: its outer call is not known. */
+static uint64_t key_in(const struct run *run, uint64_t address, uint64_t id)
 {
-	return run->outermost ? 0 : key_of_outer(run->outer, run->outer_next);
+	if (!run->outermost && !run->outer)
+		return 0;
+	return key_of_call(address, id,
+			   run->outermost ? 0 : key_of_outer(run->outer, run->outer_next));
 }
 
 /* The loop's frame stands for functions that are not known. */
@@ -466,7 +472,7 @@ static bool push_usual(struct frames_walk *fw, struct run *run, uint64_t key)
 		proved &= usual == SCRIPT_PROVED;
 		push_function(fw, f, instruction, proved);
 		fw->usual[fw->n_usual++] = address;
-		key = key_of_call(address, id, outer_of(run));
+		key = key_in(run, address, id);
 	}
 	return false;
 }
@@ -483,8 +489,7 @@ static bool push_anchor(struct frames_walk *fw, struct run *run, const struct an
 		push_place(fw, f->function, UW_SCRIPT_NO_POSITION, f->sign, true);
 	run->late |= !f->exact && (!known || known->address != f->function);
 	run->call = known && !f->exact
-			    ? key_of_call(anchor->frame, id_of(frames_with_class(fw, known)),
-					  outer_of(run))
+			    ? key_in(run, anchor->frame, id_of(frames_with_class(fw, known)))
 			    : 0;
 	if (!run->late)
 		return false;
@@ -516,7 +521,7 @@ static bool is_usual(struct frames_walk *fw, struct run *run, uint64_t address,
 	bool is = run->call && usual_caller(fw, run->call, &id, &at) == SCRIPT_PROVED &&
 		  id == known && at == address;
 
-	run->call = key_of_call(address, known, outer_of(run));
+	run->call = key_in(run, address, known);
 	return is;
 }
 
@@ -557,11 +562,15 @@ static bool is_in_c(struct frames_walk *fw, const struct frame *f)
 	return function && function->handler;
 }
 
-/* Does the outermost run, with @frame, end at @behind?  By earlier readings: it is the same each time. */
+/* Does the outermost run, with @frame, end at @behind?  PHP's leads to nothing, or to a frame without a function; of Ruby earlier
+ * readings show it: it is the same each time. */
 static bool is_end_of_stack(struct frames_walk *fw, uint64_t frame, uint64_t behind)
 {
 	uint64_t usual, unused;
+	struct frame f;
 
+	if (!fw->ruby && (!behind || (read_frame(fw, behind, &f) && !f.function)))
+		return true;
 	return usual_caller(fw, key_of_stack(frame), &usual, &unused) == SCRIPT_UNUSUAL ||
 	       usual == behind;
 }
@@ -575,8 +584,8 @@ static bool is_same_call(struct frames_walk *fw, const struct anchor *anchor)
 	       read_frame(fw, anchor->frame, &frame) && frame.instruction == anchor->next;
 }
 
-/* Can the frames from @anchor on, as they were read, be those of the sample?  They end behind the first one of the run, in front of
- * those of functions in C and of the next run. */
+/* Can the frames from @anchor on, as they were read, be those of the sample?  They end in front of the next run, of which the call is
+ * still in hand. */
 static bool may_be_of_sample(struct frames_walk *fw, const struct anchor *anchor,
 			     const struct run *run)
 {
@@ -585,22 +594,25 @@ static bool may_be_of_sample(struct frames_walk *fw, const struct anchor *anchor
 
 	if (is_dead(fw, address))
 		return false;
-	for (uint32_t i = 0; i < UW_MAX_FRAMES && !f.last && script_step(fw->s, 1); i++) {
-		if ((i && address == run->outer) || !read_frame(fw, address, &f) ||
-		    (i && fw->ruby && !f.instruction))
-			return f.exact;
+	for (uint32_t i = 0; i < LOOK_MAX && !f.last && script_step(fw->s, 1); i++) {
+		if (i && address == run->outer)
+			return false;
+		if (!read_frame(fw, address, &f))
+			return fw->s->memory.left < VM_PAGE; /* it may be */
 		if (f.exact)
 			return true;
+		if (i && is_in_c(fw, &f))
+			return false;
 		address = f.previous;
 	}
+	if (!f.last)
+		return true;
 	if (run->outermost)
 		return is_end_of_stack(fw, anchor->frame, address);
 	if (!run->outer)
 		return true;
-	if (!is_same_call(fw, &(struct anchor){run->outer, run->outer_next}))
-		return false;
-	return fw->ruby ? address + (run->in_c ? fw->l->offsets.frame_bytes : 0) <= run->outer
-			: !run->in_c || address != run->outer;
+	return (!fw->ruby || address <= run->outer) &&
+	       is_same_call(fw, &(struct anchor){run->outer, run->outer_next});
 }
 
 /* The functions of a run, outwards from that of @anchor.  false: the frames do not lead to the first one. */
@@ -899,15 +911,16 @@ static void check_leaf_anchor(struct frames_walk *fw)
 static void push_left(struct frames_walk *fw, struct anchor *anchor, uint64_t inner)
 {
 	const struct script_function *known;
-	struct frame unused;
+	struct frame f;
 
 	if (fw->ruby || !fw->w->snapshot->n_python || !anchor->next ||
-	    exact_frame(fw, anchor->frame, &unused))
+	    exact_frame(fw, anchor->frame, &f))
 		return;
 	known = frames_function_of(fw, anchor->next);
-	if (known)
+	if (known && read_frame(fw, anchor->frame, &f) && f.function == known->address &&
+	    f.previous == inner)
 		push_function(fw, known, anchor->next, frames_is_proved(fw, known, 0));
-	*anchor = (struct anchor){.frame = known ? inner : 0};
+	*anchor = (struct anchor){.frame = inner};
 }
 
 /* The functions of run @k; *behind: in: what the run before it led to, out: the same for the next. */
@@ -922,12 +935,11 @@ static void replace_run(struct frames_walk *fw, uint32_t k, uint64_t *behind)
 	if (k < FRAMES_ANCHORS && fw->anchors[k].frame)
 		anchor = fw->anchors[k];
 	*behind = 0;
-	run.outermost = k + 1 == s->n_runs;
-	if (k + 1 < FRAMES_ANCHORS && !run.outermost) {
+	run.outermost = k + 1 == s->n_runs && fw->w->res->outcome == UW_WHOLE &&
+			s->n_runs < SCRIPT_RUNS_MAX;
+	if (k + 1 < FRAMES_ANCHORS && k + 1 < s->n_runs) {
 		run.outer = fw->anchors[k + 1].frame;
 		run.outer_next = fw->anchors[k + 1].next;
-		find_inner(fw, s->runs[k] + 1, s->runs[k + 1]);
-		run.in_c = fw->n_inner;
 	}
 	if (fw->e->engine.settings.native_frames)
 		push_gap(fw, &run);

@@ -110,15 +110,21 @@ void emit_forget_modules(struct emit *em)
 void emit_name_again(struct emit *em, struct emit_module *m, struct unsymbolized_frame *frame)
 {
 	struct writer_frame_parts parts;
+	uint64_t place;
 
 	if (!uw_module_language(m->module) || m->no_lines ||
-	    m->unlined.n - m->unlined_asked >= LOAD_VADDRS_MAX)
+	    m->unlined.n - m->unlined_asked >= LOAD_VADDRS_MAX || em->n_unlined >= EMIT_UNLINED_MAX)
+		return;
+	if (frame->looked & (frame->looked - 1)) {
+		frame->looked++;
+		return;
+	}
+	if (!writer_frame_parts(em->c.writer, frame->id, &parts))
+		return;
+	place = parts.rel_pc & ~WRITER_GUESSED;
+	if (!emit_module_was_freed(m, place) || late_list_push(&m->unlined, place) < 0)
 		return;
 	frame->looked++;
-	if (frame->looked & (frame->looked - 1) ||
-	    !writer_frame_parts(em->c.writer, frame->id, &parts) ||
-	    late_list_push(&m->unlined, parts.rel_pc & ~WRITER_GUESSED) < 0)
-		return;
 	em->n_unlined++;
 	m->unlined_due = m->unlined.n;
 	emit_request_lines(em, m);

@@ -205,6 +205,20 @@ void emit_module_forget_lines(struct emit_module *m)
 	m->n_lined = 0;
 }
 
+static uint64_t function_of(const struct emit_module *m, uint64_t place)
+{
+	return uw_module_language(m->module) == UW_LANGUAGE_PYTHON
+		       ? place
+		       : uw_script_without_position(place);
+}
+
+bool emit_module_was_freed(const struct emit_module *m, uint64_t place)
+{
+	uint64_t named;
+
+	return table_get(&m->functions, function_of(m, place), &named) && !named;
+}
+
 int64_t emit_module_count_freed(struct emit_module *m, const struct load_answer *a)
 {
 	enum uw_language language = uw_module_language(m->module);
@@ -215,9 +229,7 @@ int64_t emit_module_count_freed(struct emit_module *m, const struct load_answer 
 	if (!language || language == UW_LANGUAGE_JS || a->error < 0)
 		return 0;
 	for (size_t i = 0; i < a->request.n_vaddrs; i++) {
-		uint64_t place = a->request.vaddrs[i];
-		uint64_t function =
-			language == UW_LANGUAGE_PYTHON ? place : uw_script_without_position(place);
+		uint64_t function = function_of(m, a->request.vaddrs[i]);
 		bool named = line < a->n_lines && a->lines[line].address == i;
 
 		while (line < a->n_lines && a->lines[line].address <= i)

@@ -26,6 +26,7 @@ struct unsymbolized_frame {
  * name was read (a closure that each call makes): it is asked for again after 1, 2, 4, 8 ... samples. */
 void emit_name_again(struct emit *em, struct emit_module *m, struct unsymbolized_frame *frame);
 
+enum { EMIT_UNLINED_MAX = 1 << 20 }; /* addresses of all modules: no more lines are requested */
 /* Of unsymbolized_frame.module: it was forgotten. */
 #define EMIT_NO_MODULE UINT32_MAX
 

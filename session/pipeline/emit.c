@@ -44,7 +44,6 @@ enum {
 	PREFETCH_FRAMES = 16,  /* of the next stack: the innermost ones change */
 	RENEW_S = 600,	       /* frames and stacks that were last seen before are forgotten, */
 	RENEW_BYTES = 4 << 20, /* ... where they need more than this */
-	MAX_UNLINED = 1 << 20, /* addresses of all modules: no more lines are requested */
 };
 
 /* A mark: the other bits are an index into emit->unsymbolized, not a frame id. */
@@ -330,7 +329,7 @@ static int new_frame(struct emit *em, struct emit_module *m, const struct uw_map
 	kind = kind == FRAME_NATIVE ? name.kind : kind;
 	if (r >= 0 && kind != FRAME_NATIVE)
 		writer_frame_kind(em->c.writer, *ret_id, kind);
-	if (r >= 0 && !m->no_lines && em->n_unlined < MAX_UNLINED &&
+	if (r >= 0 && !m->no_lines && em->n_unlined < EMIT_UNLINED_MAX &&
 	    (name.line || !emit_module_has_epochs(m)) && !emit_module_had_lines(m, vaddr)) {
 		em->n_unlined++;
 		r = late_list_push(&m->unlined, vaddr);
@@ -887,7 +886,7 @@ void emit_note_uses(struct emit *em)
 
 bool emit_is_full(const struct emit *em)
 {
-	return em->n_modules >= EMIT_MODULES_MAX / 2 || em->n_unlined >= MAX_UNLINED / 2;
+	return em->n_modules >= EMIT_MODULES_MAX / 2 || em->n_unlined >= EMIT_UNLINED_MAX / 2;
 }
 
 size_t emit_n_modules(const struct emit *em)
