@@ -78,6 +78,7 @@ struct python_process {
 	__u64 interpreter;
 	__u16 threads, next, native, frame, context, through;
 	__u16 unused[2];
+	__u64 code_type; /* Python: PyCode_Type */
 };
 
 struct python_table {
@@ -92,7 +93,8 @@ struct python_table {
 };
 
 /* Words of a frame: its address; its code object; its caller's frame in the low 48 bits, its owner in bits 56 to 63, and of
- * 3.11 is_entry in bits 48 to 55.  PHP, Ruby: its address; its function in the low 48 bits, and in bit 48: it is the first frame of
+ * 3.11 is_entry in bits 48 to 55; in bits 48 to 59 of its address the sign of the code object (base/python-sign.h), 0: not known, and in bit
+ * 60: it is the interpreter's own.  PHP, Ruby: its address; its function in the low 48 bits, and in bit 48: it is the first frame of
  * a run; its instruction; in bits 48 to 63 of its address the function's sign (symbols/script-sign.h), 0: not known.
  * Haskell: rbp, then the words from there up.  Go: GO_COPY_* (base/go-layout.h), then the words of the goroutine's stack from its sp up. */
 struct python_record {

@@ -15,6 +15,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "base/go-layout.h"
+#include "base/python-sign.h"
 #include "base/sign-mix.h"
 #include "perf/at-sample-records.h"
 
@@ -272,11 +273,12 @@ struct walk {
 	u64 next;
 	u32 n, kind;	     /* kind: PYTHON_IS_* and the version */
 	u16 len_at, file_at; /* PHP */
+	u64 code_type;	     /* Python */
 	u64 last, sign;	     /* the function that was signed last */
 	u32 tgid, n_new;     /* n_new: functions that were in no sample before */
 };
 
-/* ---- signs of functions: the words of symbols/script-sign.c ---- */
+/* ---- signs of functions: the words of symbols/script-sign.c; of Python base/python-sign.h ---- */
 
 static __always_inline bool mix(u64 *hash, u64 at, const u32 n)
 {
@@ -347,6 +349,30 @@ static __attribute__((noinline)) u64 sign_ruby(u64 function, u32 sizes)
 	return sign_end(hash);
 }
 
+/* With PYTHON_HIDDEN, where its file and its name are one text (_Py_InitCleanup).  0: it is none, or cannot be read. */
+static __attribute__((noinline)) u64 sign_python(u64 code, u64 type, u32 minor)
+{
+	enum { WORDS_AT = 8 };
+	u64 words[16]; /* from the type up to the qualified name */
+	struct python_name name;
+	struct python_content content = {};
+	u64 tail;
+
+	if (bpf_probe_read_user(words, sizeof(words), (const void *)(code + WORDS_AT)) ||
+	    words[0] != type ||
+	    bpf_probe_read_user(&name, sizeof(name), (const void *)(words[15] + PYTHON_NAME_AT)))
+		return 0;
+	content.units = words[1];
+	content.line = minor < 12 ? (u32)words[8] : words[7] >> 32;
+	content.filename = words[13];
+	content.length = name.length;
+	content.head = python_name_head(&name, minor);
+	tail = python_name_tail(&name, minor, words[15]);
+	if (tail && !read_word(tail, &content.tail))
+		return 0;
+	return python_sign(&content) | (words[13] == words[15] ? PYTHON_HIDDEN : 0);
+}
+
 /* Notes the function.  Is it in a sample for the first time?  The table forgets where four others have its places. */
 static __attribute__((noinline)) u32 is_new(u64 place, u64 tgid)
 {
@@ -373,10 +399,11 @@ static __always_inline u64 sign_of(struct walk *w, u64 function)
 {
 	if (function != w->last || !function) {
 		w->last = function;
-		w->sign = !function ? 0
-			  : w->kind & PYTHON_IS_PHP
-				  ? sign_php(function, w->len_at, w->file_at)
-				  : sign_ruby(function, w->kind & PYTHON_HAS_SIZES);
+		w->sign = !function		    ? 0
+			  : w->kind & PYTHON_IS_PHP ? sign_php(function, w->len_at, w->file_at)
+			  : w->kind & PYTHON_IS_RUBY
+				  ? sign_ruby(function, w->kind & PYTHON_HAS_SIZES)
+				  : sign_python(function, w->code_type, w->kind & 0xff);
 		if (w->sign)
 			w->n_new += is_new(function | w->sign << 48, w->tgid);
 	}
@@ -389,12 +416,14 @@ static __always_inline u64 address_of(u64 word)
 	return word << 16 >> 16;
 }
 
+enum { OWNED_BY_C = 3 };
+
 /* The offsets of a frame are from symbols/python.c. */
 static long frame_turn(u64 turn, struct walk *w)
 {
 	u64 words[10] = {}, *frame; /* words: up to the locals */
 	u32 len = (w->kind & 0xff) >= 14 ? 80 : 72;
-	u64 marks;
+	u64 next, marks;
 
 	if (turn >= PYTHON_STACK_MAX || !w->next ||
 	    bpf_probe_read_user(words, len, (const void *)w->next))
@@ -411,14 +440,16 @@ static long frame_turn(u64 turn, struct walk *w)
 	}
 	if ((w->kind & 0xff) >= 12) {
 		frame[1] = words[0] & ~7ull; /* 3.14 on: a tag */
-		w->next = words[1];
+		next = words[1];
 		marks = (len == 80 ? words[9] >> 8 : words[8] >> 40) & 0xff00;
 	} else {
 		frame[1] = words[4];
-		w->next = words[6];
+		next = words[6];
 		marks = words[8] >> 32 & 0xffff;
 	}
-	w->next = address_of(w->next);
+	/* One of the C stack has no function. */
+	frame[0] = address_of(w->next) | (marks >> 8 < OWNED_BY_C ? sign_of(w, frame[1]) : 0);
+	w->next = address_of(next);
 	frame[2] = w->next | marks << 48;
 	w->n = turn + 1;
 	return 0;
@@ -590,6 +621,7 @@ static __always_inline void python_frames(const struct thread *t)
 	w.tgid = t->tgid;
 	w.len_at = p->next;
 	w.file_at = p->native;
+	w.code_type = p->code_type;
 	if (w.kind & PYTHON_IS_PHP) {
 		if (!read_word(p->interpreter, &w.next))
 			return;

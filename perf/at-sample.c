@@ -508,6 +508,7 @@ void python_stacks_add(struct python_stacks *s, uint32_t tgid, const struct pyth
 	p->frame = t->frame;
 	p->context = t->context;
 	p->through = t->through;
+	p->code_type = t->code_type;
 	__atomic_store_n(&p->key, (uint64_t)tgid << 32 | t->kind, __ATOMIC_RELEASE);
 }
 

@@ -121,7 +121,7 @@ void deep_count(const struct deep *deep, struct deep_counts *ret_counts);
  * Later the frames would be others': the interpreter reuses their memory. */
 
 bool python_stacks_run(const struct python_stacks *stacks); /* it has begun */
-/* The ring, to poll: readable where a function of PHP or Ruby is in a sample for the first time.  It may be freed before its name
+/* The ring, to poll: readable where a function of Python, PHP or Ruby is in a sample for the first time.  It may be freed before its name
  * is read.  -1: none yet. */
 int python_stacks_fd(const struct python_stacks *stacks);
 
@@ -132,6 +132,7 @@ struct python_threads {
 	uint32_t kind;	      /* PYTHON_IS_* with its low byte */
 	uint64_t interpreter; /* as struct python_process has it */
 	uint16_t threads, next, native, frame, context, through;
+	uint64_t code_type;
 };
 /* Samples of process @tgid have their frames from now on, in place of another process with the same place in the
  * table. */

@@ -359,6 +359,7 @@ static void add_frames(struct python_stacks *stacks, uint32_t pid, const struct 
 					  .next = py->threads.next,
 					  .native = py->threads.native,
 					  .frame = py->threads.frame,
+					  .code_type = py->code_type,
 				  });
 }
 

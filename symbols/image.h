@@ -2,6 +2,7 @@
  * loader, then immutable and read by the engines. */
 #pragma once
 
+#include "base/python-sign.h"
 #include "symbols/module.h"
 
 struct uw_section {
@@ -55,18 +56,14 @@ struct uw_python_offsets {
 /* The memory of a code object that was freed is used for others, as is that of its name, so addresses alone do not name a
  * function.  A sign of its content, never 0, is in the bits that an object's address does not have: 55 to 47, 2 to 0. */
 #define UW_PYTHON_SIGN (0x1ffull << 47 | 7)
-enum { UW_PYTHON_LENGTH = 16, UW_PYTHON_HASH = 24 /* of a str */ };
-struct uw_python_content {
-	uint64_t filename, length, hash,
-		units; /* filename: its hash; length, hash: of the qualified name */
-	uint32_t line;
-};
-static inline uint64_t uw_python_sign(const struct uw_python_content *c)
+/* @sign: python_sign(). */
+static inline uint64_t uw_python_sign(uint64_t sign)
 {
-	uint64_t hash = hash_u64(c->filename ^ hash_u64(c->length ^ hash_u64(c->hash)));
-
-	hash = 1 + hash_u64(hash ^ (c->units << 32 | c->line)) % 4095;
-	return (hash >> 3) << 47 | (hash & 7);
+	return (sign >> 3) << 47 | (sign & 7);
+}
+static inline uint32_t uw_python_minor(uint32_t version)
+{
+	return version & 0xff;
 }
 /* Bytes that are read of a frame (up to its locals), of a code object (up to its bytecode), of a frame of PHP or Ruby,
  * and of the stack behind the place where PHP's loop keeps registers.  A layout outside these is refused

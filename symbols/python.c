@@ -335,16 +335,21 @@ static bool string_text(struct python *py, uint64_t string, char to[static NAME_
 static uint64_t sign_of(struct python *py, uint64_t code)
 {
 	const struct uw_python_offsets *o = &py->version->offsets;
-	uint64_t qualname = vm_word(&py->memory, code + o->qualname);
+	uint32_t minor = uw_python_minor(py->version->version);
+	uint64_t qualname = vm_word(&py->memory, code + o->qualname), tail;
+	struct python_name name;
 
-	return uw_python_sign(&(struct uw_python_content){
-		.filename = vm_word(&py->memory,
-				    vm_word(&py->memory, code + o->filename) + UW_PYTHON_HASH),
-		.length = vm_word(&py->memory, qualname + UW_PYTHON_LENGTH),
-		.hash = vm_word(&py->memory, qualname + UW_PYTHON_HASH),
+	if (!vm_memory_read(&py->memory, qualname + PYTHON_NAME_AT, &name, sizeof(name)))
+		return 0;
+	tail = python_name_tail(&name, minor, qualname);
+	return uw_python_sign(python_sign(&(struct python_content){
 		.units = vm_word(&py->memory, code + UNITS_OF),
 		.line = vm_half(&py->memory, code + o->line),
-	});
+		.filename = vm_word(&py->memory, code + o->filename),
+		.length = name.length,
+		.head = python_name_head(&name, minor),
+		.tail = tail ? vm_word(&py->memory, tail) : 0,
+	}));
 }
 
 int python_lines(struct python *py, struct uw_memory *memory, uint64_t code,

@@ -1,8 +1,8 @@
 /* native-pycode.c - see python-walk.h.  CPython's code objects: which function an address or an instruction is of, and where its loop has
  * the instruction during a call.
  *
- * Each is read from the process, and known by its address and by a sign of its content (symbols/image.h): the memory of one
- * that was freed is used again. */
+ * Each is read from the process, and known by its address and by a sign of its content (base/python-sign.h): the memory of one
+ * that was freed is used again.  A frame that was copied at the sample has the sign as of then, and needs no reading. */
 #include "unwinder/python-walk.h"
 
 enum {
@@ -18,19 +18,23 @@ enum {
 	WORDS_MAX = 1 << 16,		 /* of a frame */
 	/* An object is read again with those that will be soon. */
 	AGAIN_MAX = 64,
-	AGAIN_BYTES = CODE_SIZE + 8 +
-		      16, /* the object, the hash of its file's name, length and hash of its own */
+	AGAIN_NAME = CODE_SIZE,
+	AGAIN_TAIL = AGAIN_NAME + sizeof(struct python_name),
+	AGAIN_BYTES = AGAIN_TAIL + 8,
 };
 
 /* What identifies the code object of which @bytes were read, apart from its strings.  false: it is none. */
 static bool code_of_bytes(const struct python_walk *pw, uint64_t address, const uint8_t *bytes,
-			  struct uw_python_content *content, struct script_function *ret_code)
+			  struct python_content *content, struct script_function *ret_code)
 {
 	const struct uw_python_offsets *o = &pw->py->offsets;
 	uint64_t words = o->frame_words + half_of(bytes, o->stack) + half_of(bytes, o->locals);
 
-	content->units = word_of(bytes, CODE_UNITS);
-	memcpy(&content->line, bytes + o->line, sizeof(content->line));
+	*content = (struct python_content){
+		.units = word_of(bytes, CODE_UNITS),
+		.line = half_of(bytes, o->line),
+		.filename = word_of(bytes, o->filename),
+	};
 	*ret_code = (struct script_function){
 		.address = address,
 		.serial = pw->s->serial,
@@ -47,20 +51,33 @@ static bool code_of_bytes(const struct python_walk *pw, uint64_t address, const 
 	       content->units <= UNITS_MAX;
 }
 
+/* Of a code object with this content and name. */
+static uint64_t sign_of(const struct python_walk *pw, struct python_content *content,
+			const struct python_name *name, uint64_t tail)
+{
+	content->length = name->length;
+	content->head = python_name_head(name, uw_python_minor(pw->py->version));
+	content->tail = tail;
+	return uw_python_sign(python_sign(content));
+}
+
 /* Reads the code object at @address.  false: there is none. */
 static bool read_code(struct python_walk *pw, uint64_t address, struct script_function *ret_code)
 {
-	struct uw_python_content content;
+	struct python_content content;
 	struct script_function code;
+	struct python_name name;
 	uint8_t bytes[CODE_SIZE];
+	uint64_t tail = 0;
 
 	if (address & 7 || !read_late(pw, address, bytes, sizeof(bytes)) ||
 	    !code_of_bytes(pw, address, bytes, &content, &code) ||
-	    !read_late(pw, code.filename + UW_PYTHON_HASH, &content.filename, 8) ||
-	    !read_late(pw, code.qualname + UW_PYTHON_LENGTH, &content.length, 8) ||
-	    !read_late(pw, code.qualname + UW_PYTHON_HASH, &content.hash, 8))
+	    !read_late(pw, code.qualname + PYTHON_NAME_AT, &name, sizeof(name)))
 		return false;
-	code.sign = uw_python_sign(&content);
+	code.tail = python_name_tail(&name, uw_python_minor(pw->py->version), code.qualname);
+	if (code.tail && !read_late(pw, code.tail, &tail, 8))
+		return false;
+	code.sign = sign_of(pw, &content, &name, tail);
 	*ret_code = code;
 	return true;
 }
@@ -74,16 +91,15 @@ static uint64_t fresh_ns(const struct script_function *c)
 static bool is_same_code(const struct python_walk *pw, const struct script_function *c,
 			 const uint8_t *bytes)
 {
-	struct uw_python_content content;
+	struct python_content content;
 	struct script_function now;
+	struct python_name name;
 
 	if (!code_of_bytes(pw, c->address, bytes, &content, &now) || now.len != c->len ||
 	    now.filename != c->filename || now.qualname != c->qualname)
 		return false;
-	content.filename = word_of(bytes, CODE_SIZE);
-	content.length = word_of(bytes, CODE_SIZE + 8);
-	content.hash = word_of(bytes, CODE_SIZE + 16);
-	return uw_python_sign(&content) == c->sign;
+	memcpy(&name, bytes + AGAIN_NAME, sizeof(name));
+	return sign_of(pw, &content, &name, c->tail ? word_of(bytes, AGAIN_TAIL) : 0) == c->sign;
 }
 
 /* Reads the known object @c at once with others of which a quarter of the time is over.  One that is not as it was stays
@@ -107,8 +123,10 @@ static void read_again(struct python_walk *pw, struct script_function *c, uint64
 	}
 	for (size_t i = 0; i < n; i++) {
 		ranges[3 * i] = (struct uw_range){list[i]->address, CODE_SIZE};
-		ranges[3 * i + 1] = (struct uw_range){list[i]->filename + UW_PYTHON_HASH, 8};
-		ranges[3 * i + 2] = (struct uw_range){list[i]->qualname + UW_PYTHON_LENGTH, 16};
+		ranges[3 * i + 1] = (struct uw_range){list[i]->qualname + PYTHON_NAME_AT,
+						      sizeof(struct python_name)};
+		ranges[3 * i + 2] = (struct uw_range){
+			list[i]->tail ? list[i]->tail : list[i]->qualname + PYTHON_NAME_AT, 8};
 	}
 	if (!memory->read_ranges(memory, ranges, 3 * n, bytes))
 		return;
@@ -124,6 +142,7 @@ const struct script_function *python_code_at(struct python_walk *pw, uint64_t ad
 	/* Samples of several threads or of a batch are not in the order of their times. */
 	uint64_t now = known ? max_u64(pw->w->snapshot->time, c->read_at) : pw->w->snapshot->time;
 	uint64_t since = known ? c->since : now, sign = c->sign;
+	uint64_t found = known ? c->found : pw->s->read_at;
 
 	if (known && now - c->read_at < fresh_ns(c))
 		return c->gone ? NULL : c;
@@ -145,8 +164,33 @@ const struct script_function *python_code_at(struct python_walk *pw, uint64_t ad
 		return NULL;
 	}
 	c->since = known && c->sign == sign ? since : now;
+	c->found = known && c->sign == sign ? found : pw->s->read_at;
 	c->read_at = now;
 	return c;
+}
+
+bool python_is_known(const struct python_walk *pw, uint64_t id)
+{
+	const struct script_function *c;
+
+	if (!pw->w->snapshot->python_missed)
+		return true;
+	c = script_function_slot(pw->s, id & ~UW_PYTHON_SIGN);
+	return c->serial == pw->s->serial && id_of(c) == id && !c->gone &&
+	       c->found <= pw->w->snapshot->time;
+}
+
+const struct script_function *python_code_of(struct python_walk *pw, const struct python_frame *f)
+{
+	if (!f->sign)
+		return python_code_at(pw, f->code);
+	pw->seen = (struct script_function){
+		.address = f->code,
+		.serial = pw->s->serial,
+		.sign = f->sign,
+		.hidden = f->hidden,
+	};
+	return &pw->seen;
 }
 
 const struct script_function *python_known_code(struct python_walk *pw, uint64_t instruction)

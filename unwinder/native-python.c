@@ -50,19 +50,10 @@ enum {
 	SEARCHES = 4,
 	NATIVE_MAX = 4, /* frames of C code that know a run's first function again */
 	RUN_ENDS = 1,	/* in place of a caller's code */
+	SIGN_MASK = (1 << PYTHON_SIGN_BITS) - 1,
 };
 
 /* ---- frames ---- */
-
-struct python_frame {
-	uint64_t address, code, previous;
-	bool entry;   /* the last of its run */
-	bool exact;   /* copied at the sample */
-	bool same;    /* its words read the same before the sample and after */
-	bool proved;  /* the function */
-	bool calling; /* it waits for a function that it called */
-	bool there; /* the words are those of the function that it has at the sample, as far as known */
-};
 
 /* The frame at @address as the BPF program copied it at the sample.  NULL: it did not. */
 static const uint64_t *exact_frame(struct python_walk *pw, uint64_t address)
@@ -73,7 +64,7 @@ static const uint64_t *exact_frame(struct python_walk *pw, uint64_t address)
 		uint32_t at = (pw->exact + i) % s->n_python;
 		const uint64_t *words = s->python + (size_t)at * UW_PYTHON_WORDS;
 
-		if (words[0] == address) {
+		if (words[0] << 16 >> 16 == address) {
 			pw->exact = at + 1;
 			return words;
 		}
@@ -90,13 +81,18 @@ static bool read_frame(struct python_walk *pw, uint64_t address, struct python_f
 	struct python_frame f = {.address = address};
 
 	if (exact && exact[2] >> 56 < OWNED_BY_C) {
+		bool is_code = !(exact[1] & 7) && exact[1] < VM_ADDRESS_MAX;
+		uint64_t sign = is_code ? exact[0] >> 48 & SIGN_MASK : 0;
+
 		*ret_frame = (struct python_frame){
 			.address = address,
 			.code = exact[1],
 			.previous = exact[2] << 16 >> 16,
 			.entry = o->is_entry && (exact[2] >> 48 & 0xff),
 			.exact = true,
-			.proved = true,
+			.sign = uw_python_sign(sign),
+			.hidden = exact[0] >> 48 & PYTHON_HIDDEN,
+			.proved = sign != 0, /* else it may be another object by now */
 			.there = true,
 		};
 		return true;
@@ -352,7 +348,7 @@ first_function(struct python_walk *pw, uint32_t k, uint64_t address, struct pyth
 	uint64_t key, code, unused;
 
 	*f = (struct python_frame){.address = address};
-	late = read_frame(pw, address, f) ? python_code_at(pw, f->code) : NULL;
+	late = read_frame(pw, address, f) ? python_code_of(pw, f) : NULL;
 	if (f->exact)
 		return late;
 	note_calls(pw, k, *f);
@@ -423,14 +419,20 @@ static const struct script_function *caller_of(struct python_walk *pw, struct py
 	if (end)
 		return NULL;
 	*f = g;
-	return g.code ? python_code_at(pw, g.code) : NULL;
+	return g.code ? python_code_of(pw, &g) : NULL;
 }
 
 static void push_function(struct python_walk *pw, const struct script_function *code, bool proved)
 {
 	if (!code->hidden)
-		script_push(pw->s, code->address | code->sign | UW_FRAME_SCRIPT |
-					   (proved ? 0 : UW_FRAME_GUESSED));
+		script_push(pw->s, id_of(code) | UW_FRAME_SCRIPT | (proved ? 0 : UW_FRAME_GUESSED));
+}
+
+/* The same of a frame that may have been read late. */
+static void push_read(struct python_walk *pw, const struct script_function *code,
+		      const struct python_frame *f)
+{
+	push_function(pw, code, f->proved && (f->exact || python_is_known(pw, id_of(code))));
 }
 
 /* Can @f, which ends its run, be the outermost frame of run @k?  The thread's outermost one is the first on CPython's stack. */
@@ -475,7 +477,7 @@ static bool push_proved(struct python_walk *pw, uint32_t k, struct python_frame 
 			continue;
 		if (s->n == mark)
 			script_push(s, pw->w->frames[run]);
-		push_function(pw, code, true);
+		push_function(pw, code, python_is_known(pw, id_of(code)));
 	}
 	s->n = mark;
 	return false;
@@ -499,7 +501,7 @@ static bool push_run(struct python_walk *pw, uint32_t k, uint64_t address, uint6
 	code = first_function(pw, k, address, &f);
 	mark = pw->s->n + (code && !code->hidden);
 	for (uint32_t i = 0; i < UW_MAX_FRAMES && code && script_step(pw->s, 1); i++) {
-		push_function(pw, code, f.proved);
+		push_read(pw, code, &f);
 		code = caller_of(pw, &f, code, &end);
 	}
 	if (!end) {
@@ -829,15 +831,18 @@ static void push_callers(struct python_walk *pw, uint32_t k)
 	const struct script_start *start = &pw->s->starts[k];
 
 	if (start->known)
-		push_function(pw, &start->code, start->proved);
+		push_function(pw, &start->code,
+			      start->proved && python_is_known(pw, id_of(&start->code)));
 	if (start->n && !start->whole)
 		script_push(pw->s, pw->w->frames[pw->s->runs[k]]);
 	for (uint32_t i = 0; i < start->n; i++) {
 		const struct script_caller_frame *c = &pw->s->callers[start->at + i];
 
+		bool proved = c->proved && python_is_known(pw, c->id);
+
 		if (!c->hidden)
 			script_push(pw->s,
-				    c->id | UW_FRAME_SCRIPT | (c->proved ? 0 : UW_FRAME_GUESSED));
+				    c->id | UW_FRAME_SCRIPT | (proved ? 0 : UW_FRAME_GUESSED));
 	}
 }
 
@@ -911,7 +916,7 @@ static void replace(struct python_walk *pw, uint64_t frame)
 		if (!frame)
 			frame = frame_of_run(pw, k + 1, inside);
 		if (!frame && !inside && !k)
-			frame = pw->w->snapshot->python[0];
+			frame = pw->w->snapshot->python[0] << 16 >> 16;
 	}
 }
 
@@ -926,7 +931,7 @@ static uint64_t first_frame(struct python_walk *pw)
 	uint64_t frame = 0;
 
 	if (s->n_python && (pw->s->runs[0] || !pw->py->has_frame))
-		return s->python[0];
+		return s->python[0] << 16 >> 16;
 	find_regs(pw);
 	if (pw->py->has_frame && pw->regs.known >> pw->py->frame & 1)
 		frame = pw->regs.r[pw->py->frame];

@@ -3,6 +3,19 @@
 
 #include "unwinder/script-frames.h"
 
+/* A frame. */
+struct python_frame {
+	uint64_t address, code, previous;
+	bool entry;    /* the last of its run */
+	bool exact;    /* copied at the sample */
+	bool same;     /* its words read the same before the sample and after */
+	bool proved;   /* the function */
+	bool calling;  /* it waits for a function that it called */
+	uint64_t sign; /* of its code object as of the sample (symbols/image.h); 0: not known */
+	bool hidden;   /* the same: the interpreter's own */
+	bool there; /* the words are those of the function that it has at the sample, as far as known */
+};
+
 /* One stack. */
 struct python_walk {
 	struct native *e;
@@ -13,6 +26,7 @@ struct python_walk {
 	bool has_regs;
 	uint32_t exact;	 /* of the frames copied at the sample: the one that is looked for first */
 	uint64_t cursor; /* the copy is searched from here on */
+	struct script_function seen; /* python_code_of() */
 };
 
 static inline bool in_copy(const struct walk *w, uint64_t address, size_t len)
@@ -53,6 +67,12 @@ static inline uint64_t id_of(const struct script_function *code)
 /* ---- native-pycode.c ---- */
 /* The code object at @address; NULL: there is none.  One that was freed is replaced when another is at its address. */
 const struct script_function *python_code_at(struct python_walk *pw, uint64_t address);
+/* May the function with this id be proved?  Where frames are copied of other samples (uw_snapshot.python_missed), only if its code object was
+ * read before this one: another one may have been there. */
+bool python_is_known(const struct python_walk *pw, uint64_t id);
+/* The code object of @f: with the sign that it had at the sample, where that is known, whatever is there by now; it is valid up to the
+ * next call.  Else the same as python_code_at(). */
+const struct script_function *python_code_of(struct python_walk *pw, const struct python_frame *f);
 /* The known code object that has @instruction; NULL: none. */
 const struct script_function *python_known_code(struct python_walk *pw, uint64_t instruction);
 /* The same, with a search of the memory before the instruction.  The word of a register may be any object's: the search for one

@@ -93,6 +93,8 @@ struct script_function {
 	uint64_t handler;	     /* in C: its first byte; 0: it has instructions */
 	uint64_t sign;		     /* Python: image.h */
 	uint64_t filename, qualname; /* ... strings */
+	uint64_t tail;		     /* ... python_name_tail() */
+	uint64_t found;		     /* ... time of the first reading that found it as it is now */
 	uint64_t frame;		     /* JavaScript: uw_script_frame() */
 	uint64_t read_at;	     /* Python: time of the sample; PHP, Ruby: of the reading */
 	uint64_t since;		     /* ... that found it first as it is now */

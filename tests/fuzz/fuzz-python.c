@@ -41,7 +41,9 @@ static void make_stack(struct world *w, struct py_process *p, uint64_t code)
 	w->regs[UW_X86_R8 + 4] = py_bytecode(p, code);
 	for (size_t i = 0; i < EXACT; i++)
 		memcpy(w->exact + i * UW_PYTHON_WORDS,
-		       (uint64_t[]){frame + 80 * i, code, frame + 80 * (i + 1)}, 24);
+		       (uint64_t[]){(frame + 80 * i) | (i % 2 ? (code >> 4 & 0x1fff) << 48 : 0),
+				    code, frame + 80 * (i + 1)},
+		       24);
 }
 
 static void run_stacks(struct changing *c, struct py_process *p, const struct uw_python *layout,

@@ -240,10 +240,20 @@ python_late() {
 	check "$1-late-outermost" right_is "$1-late" outermost 99.5
 	check "$1-late-adjacent" right_is "$1-late" adjacent 98
 }
-# Functions with code objects in the same memory, one after another.
+# Functions with code objects in the same memory, one after another; and bodies of modules in the memory of functions that never run: one
+# that is freed before its name was read has none.
 python_reused() {
 	row python-reused 99.5 env PYTHONHASHSEED=0 "$1" "$SOURCES/reuse.py" 3
 	check python-reused-names reused_names python-reused
+	if [ "$BPF" ]; then
+		check python-reused-bodies reused_bodies python-reused
+	else
+		unable python-reused-bodies "no BPF programs here: frames are read late"
+	fi
+}
+reused_bodies() {
+	folded "$1" | awk -v name="$1" '/;never_[0-9]+ \[python\]/ { wrong += $NF } /;body \[python\];(.*;)?<module> \[python\]/ { right += $NF }
+		END { printf "    %-24s bodies right %d, wrong %d\n", name, right, wrong; exit right < 100 || wrong * 200 > right }'
 }
 python_perf() {
 	row "$1-perf" 99.5 "$2" -X perf "$SOURCES/nested.py" "$SECONDS_EACH"

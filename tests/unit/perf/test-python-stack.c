@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/python-sign.h"
 #include "perf/uapi.h"
 
 enum { SIZE = 1 << 16, TID = 70, FRAME_BYTES = 8 * PYTHON_STACK_WORDS, FRAME_SIZE = 80 };
@@ -106,7 +107,7 @@ static void test_damaged(void **state)
 
 /* ---- the program ---- */
 
-enum { FRAMES = 3, STATES = 3 };
+enum { FRAMES = 3, STATES = 3, CODE_SIZE = 208, NAME_SIZE = 128, CODE_TYPE = 0x7000 };
 
 /* A Python of this process: its second thread state is this thread's. */
 struct interpreter {
@@ -117,6 +118,8 @@ struct interpreter {
 	} states[STATES];
 	uint64_t cframe[2];
 	_Alignas(8) uint8_t frames[FRAMES][FRAME_SIZE];
+	_Alignas(8) uint8_t codes[FRAMES][CODE_SIZE];
+	_Alignas(8) uint8_t names[FRAMES][NAME_SIZE];
 };
 
 static void set(uint8_t *at, uint64_t value)
@@ -124,9 +127,36 @@ static void set(uint8_t *at, uint64_t value)
 	memcpy(at, &value, sizeof(value));
 }
 
-static uint64_t code_of(size_t frame)
+static uint64_t code_of(const struct interpreter *i, size_t frame)
 {
-	return 0x1000 + 8 * frame;
+	return (uintptr_t)i->codes[frame];
+}
+
+/* The last one is the interpreter's own.  Returns the sign of the program, from what was written. */
+static uint64_t make_code(struct interpreter *i, size_t k, unsigned minor)
+{
+	static const char *const names[FRAMES] = {"main", "Class.method_of_it", "eightchr"};
+	const char *name = names[k];
+	uint64_t length = strlen(name);
+	struct python_content c = {
+		.units = 30 + k, .line = 7 + (uint32_t)k, .filename = 0x5000, .length = length};
+
+	set(i->names[k] + 16, length);
+	set(i->names[k] + 24, UINT64_MAX); /* no hash yet */
+	i->names[k][32] = 1 << 2 | 1 << 5 | 1 << 6;
+	memcpy(i->names[k] + (minor == 11 ? 48 : 40), name, length);
+	memset(i->names[k] + (minor == 11 ? 48 : 40) + length, 0xee, 8); /* behind it */
+	if (k == FRAMES - 1)
+		c.filename = (uintptr_t)i->names[k];
+	set(i->codes[k] + 8, CODE_TYPE);
+	set(i->codes[k] + 16, c.units);
+	memcpy(i->codes[k] + (minor == 11 ? 72 : 68), &c.line, 4);
+	set(i->codes[k] + 112, c.filename);
+	set(i->codes[k] + 128, (uintptr_t)i->names[k]);
+	memcpy(&c.head, name, length < 8 ? length : 8);
+	if (length > 8)
+		memcpy(&c.tail, name + length - 8, 8);
+	return python_sign(&c) | (k == FRAMES - 1 ? PYTHON_HIDDEN : 0);
 }
 
 static void make_interpreter(struct interpreter *i, unsigned minor, struct python_threads *t)
@@ -143,7 +173,9 @@ static void make_interpreter(struct interpreter *i, unsigned minor, struct pytho
 	for (size_t k = 0; k < FRAMES; k++) {
 		uint64_t outer = k + 1 < FRAMES ? (uintptr_t)i->frames[k + 1] : 0;
 
-		set(i->frames[k] + (minor == 11 ? 32 : 0), code_of(k) | (minor >= 14)); /* a tag */
+		(void)make_code(i, k, minor);
+		set(i->frames[k] + (minor == 11 ? 32 : 0),
+		    code_of(i, k) | (minor >= 14)); /* a tag */
 		set(i->frames[k] + (minor == 11 ? 48 : 8), outer);
 		i->frames[k][minor == 11 ? 69 : minor < 14 ? 70 : 74] = (uint8_t)k;
 		if (minor == 11)
@@ -154,7 +186,8 @@ static void make_interpreter(struct interpreter *i, unsigned minor, struct pytho
 				     .threads = 16,
 				     .next = 0,
 				     .native = 8,
-				     .frame = 16};
+				     .frame = 16,
+				     .code_type = CODE_TYPE};
 }
 
 static int open_clock(int program)
@@ -193,7 +226,7 @@ static struct bpf_ring_record burn(struct python_stacks *s, size_t n)
 	return *waiting_at(&s->records, 0);
 }
 
-static void check_record(const struct bpf_ring_record *record, const struct interpreter *i,
+static void check_record(const struct bpf_ring_record *record, struct interpreter *i,
 			 unsigned minor)
 {
 	const struct at_sample_record *head = record->data;
@@ -202,8 +235,8 @@ static void check_record(const struct bpf_ring_record *record, const struct inte
 	assert_int_equal(head->tid, syscall(SYS_gettid));
 	assert_int_equal(head->len, FRAMES * FRAME_BYTES);
 	for (size_t k = 0; k < FRAMES; k++, words += PYTHON_STACK_WORDS) {
-		assert_int_equal(words[0], (uintptr_t)i->frames[k]);
-		assert_int_equal(words[1], code_of(k));
+		assert_int_equal(words[0], (uintptr_t)i->frames[k] | make_code(i, k, minor) << 48);
+		assert_int_equal(words[1], code_of(i, k));
 		assert_int_equal(words[2] & ((1ull << 48) - 1),
 				 k + 1 < FRAMES ? (uintptr_t)i->frames[k + 1] : 0);
 		assert_int_equal(words[2] >> 56, k);
@@ -245,6 +278,14 @@ static void test_program(void **state)
 		record = burn(s, known + 3);
 		check_record(&record, &interpreter, minor);
 	}
+	/* Another object, or a name that cannot be read: no sign. */
+	set(interpreter.codes[0] + 8, CODE_TYPE + 8);
+	set(interpreter.codes[1] + 128, 8);
+	record = burn(s, s->records.n_waiting + 3);
+	assert_int_equal(((const struct python_record *)record.data)->frames[0][0],
+			 (uintptr_t)interpreter.frames[0]);
+	assert_int_equal(((const struct python_record *)record.data)->frames[1][0],
+			 (uintptr_t)interpreter.frames[1]);
 	/* A circle has an end, a wrong pointer ends the frames. */
 	set(interpreter.frames[2] + 8, (uintptr_t)interpreter.frames[0]);
 	record = burn(s, s->records.n_waiting + 3);

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "symbols/python.h"
@@ -205,17 +207,28 @@ static inline uint64_t py_word(const struct py_process *p, uint64_t address)
 	return word;
 }
 
-static inline uint64_t py_sign(const struct py_process *p, uint64_t code)
+static inline uint64_t py_sign_number(const struct py_process *p, uint64_t code)
 {
-	uint64_t name = py_word(p, code + 128);
-
-	return uw_python_sign(&(struct uw_python_content){
-		.filename = py_word(p, py_word(p, code + 112) + 24),
-		.length = py_word(p, name + 16),
-		.hash = py_word(p, name + 24),
+	uint64_t name = py_word(p, code + 128), length = py_word(p, name + 16);
+	uint64_t chars = name + (p->minor == 11 ? 48 : 40);
+	bool ascii = py_word(p, name + 32) & 1 << 6;
+	struct python_content content = {
 		.units = py_word(p, code + 16),
 		.line = (uint32_t)py_word(p, code + (p->minor == 11 ? 72 : 68)),
-	});
+		.filename = py_word(p, code + 112),
+		.length = length,
+	};
+
+	if (ascii)
+		memcpy(&content.head, p->bytes + (chars - PY_BASE), min_u64(length, 8));
+	if (ascii && length > 8)
+		content.tail = py_word(p, chars + length - 8);
+	return python_sign(&content);
+}
+
+static inline uint64_t py_sign(const struct py_process *p, uint64_t code)
+{
+	return uw_python_sign(py_sign_number(p, code));
 }
 
 static inline size_t py_owner(const struct py_process *p)
@@ -268,4 +281,22 @@ static inline void py_process_init(struct py_process *p, int minor)
 	py_set(p, p->code_type + 8, p->type_type, 8);
 	py_exports(p);
 	py_loop(p);
+}
+
+/* ---- names ---- */
+
+struct noted {
+	char name[64], file[64];
+	uint32_t line;
+};
+
+static inline void note(void *arg, const struct uw_line *line)
+{
+	struct noted *s = arg;
+
+	if (line->kind != FRAME_PYTHON)
+		abort();
+	(void)snprintf(s->name, sizeof(s->name), "%s", line->function);
+	(void)snprintf(s->file, sizeof(s->file), "%s", line->file ? line->file : "");
+	s->line = line->line;
 }

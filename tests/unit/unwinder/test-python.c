@@ -1,4 +1,4 @@
-/* test-python.c - CPython's frames by memory made by hand: the layout, names, stacks, and memory that is wrong.
+/* test-python.c - CPython's frames by memory made by hand: stacks, and memory that is wrong.
  *
  * The loop of the stacks is `framed` of native-fixture.h: its frame ends at rbp + 16.  Its frame register is rbx, that
  * of the next instruction r12. */
@@ -13,113 +13,6 @@
 #include "unwinder/script-frames.h"
 
 static struct py_process py;
-
-/* ---- the layout and names ---- */
-
-static void test_layout(void **state)
-{
-	(void)state;
-	for (int minor = 11; minor <= 15; minor++) {
-		const struct uw_python *layout;
-		struct python *python;
-
-		py_process_init(&py, minor);
-		assert_int_equal(python_new(&py.memory, PY_BASE, &python), 0);
-		layout = python_layout(python);
-		assert_int_equal(layout->version, 0x300 + minor);
-		assert_int_equal(layout->eval_start, PY_LOOP);
-		assert_int_equal(layout->eval_end, PY_LOOP + PY_LOOP_BYTES);
-		assert_true(layout->has_frame && layout->has_next);
-		assert_int_equal(layout->frame, DWARF_X86_RBX);
-		assert_int_equal(layout->next, DWARF_X86_R12);
-		assert_int_equal(layout->n_slots, 2);
-		assert_int_equal(layout->slots[0], 0x10);
-		assert_int_equal(layout->slots[1], 0x08);
-		(void)python_free(python);
-	}
-}
-
-static void test_unsupported(void **state)
-{
-	struct python *python;
-
-	(void)state;
-	py_process_init(&py, 16);
-	assert_int_equal(python_new(&py.memory, PY_BASE, &python), -ENOTSUP);
-	py_process_init(&py, 13);
-	py_set(&py, py.code_type + 8, 0, 8); /* without a GIL ob_type is farther */
-	py_set(&py, py.code_type + 8, 0x10000, 8);
-	assert_int_equal(python_new(&py.memory, PY_BASE, &python), -ENOTSUP);
-	py_process_init(&py, 12);
-	py.bytes[0] = 0;
-	assert_int_equal(python_new(&py.memory, PY_BASE, &python), -ENOEXEC);
-	assert_int_equal(python_new(&py.memory, PY_BASE + 2 * PY_BYTES, &python), -ENOEXEC);
-	/* A loop with registers that cannot be known is a Python nevertheless: its names are read. */
-	py_process_init(&py, 12);
-	memset(py.bytes + PY_LOOP_AT, 0x90, PY_LOOP_BYTES);
-	assert_int_equal(python_new(&py.memory, PY_BASE, &python), 0);
-	assert_false(python_layout(python)->has_frame);
-	(void)python_free(python);
-}
-
-static void test_paths(void **state)
-{
-	(void)state;
-	assert_int_equal(uw_path_language("/usr/lib/libpython3.12.so.1.0"), UW_LANGUAGE_PYTHON);
-	assert_int_equal(uw_path_language("/usr/bin/python3.11"), UW_LANGUAGE_PYTHON);
-	assert_int_equal(uw_path_language("/usr/lib/python3.11/lib-dynload/_bz2.so"),
-			 UW_LANGUAGE_NONE);
-	assert_int_equal(uw_path_language("/usr/lib/libpython2.7.so.1.0"), UW_LANGUAGE_NONE);
-	assert_int_equal(uw_path_language(""), UW_LANGUAGE_NONE);
-}
-
-struct noted {
-	char name[64], file[64];
-	uint32_t line;
-};
-
-static void note(void *arg, const struct uw_line *line)
-{
-	struct noted *s = arg;
-
-	assert_int_equal(line->kind, FRAME_PYTHON);
-	(void)snprintf(s->name, sizeof(s->name), "%s", line->function);
-	(void)snprintf(s->file, sizeof(s->file), "%s", line->file ? line->file : "");
-	s->line = line->line;
-}
-
-static void test_names(void **state)
-{
-	(void)state;
-	for (int minor = 11; minor <= 15; minor++) {
-		struct python *python;
-		struct noted noted;
-		uint64_t file, code, wide, wrong;
-
-		py_process_init(&py, minor);
-		file = py_string(&py, "/x/work.py", false);
-		code = py_code(&py, py_string(&py, "Shape.area", false), file, 21);
-		wide = py_code(&py, py_string(&py, "ab", true), file, UINT32_MAX);
-		wrong = py_code(&py, file + 8, file, 1);
-		assert_int_equal(python_new(&py.memory, PY_BASE, &python), 0);
-		assert_int_equal(python_lines(python, &py.memory, code, note, &noted), 1);
-		assert_string_equal(noted.name, "Shape.area");
-		assert_string_equal(noted.file, "/x/work.py");
-		assert_int_equal(noted.line, 21);
-		assert_int_equal(python_lines(python, &py.memory, wide, note, &noted), 1);
-		assert_string_equal(noted.name, "\xcd\xa1\xcd\xa2"); /* U+0361, U+0362 */
-		assert_int_equal(noted.line, 0);
-		assert_int_equal(python_lines(python, &py.memory, wrong, note, &noted), 0);
-		assert_int_equal(python_lines(python, &py.memory, file, note, &noted), 0);
-		assert_int_equal(python_lines(python, &py.memory, 8, note, &noted), 0);
-		/* Too long a name is cut, controls are replaced. */
-		py_set(&py, file + 16, 1ull << 60, 8);
-		py_set(&py, file + (minor == 11 ? 48 : 40) + 1, '\n', 1);
-		assert_int_equal(python_lines(python, &py.memory, code, note, &noted), 1);
-		assert_memory_equal(noted.file, "/?/work.py", 10);
-		(void)python_free(python);
-	}
-}
 
 /* ---- stacks ---- */
 
@@ -447,7 +340,6 @@ static void check_code_reused(struct fixture *f, bool together)
 		assert_string_equal(noted.name, "f");
 		/* Its name is where the other one was. */
 		name = py_word(&py, p.f + 128);
-		py_set(&py, name + 24, 77, 8);
 		py_set(&py, name + (minor == 11 ? 48 : 40), 'h', 1);
 		f->snapshot.time += NSEC_PER_SEC;
 		run(f, SMALL);
@@ -462,7 +354,7 @@ static void check_code_reused(struct fixture *f, bool together)
 		/* A sample of an earlier time comes later: a third function is seen in time. */
 		f->snapshot.time -= NSEC_PER_SEC / 100;
 		run(f, SMALL);
-		py_set(&py, name + 24, 78, 8);
+		py_set(&py, name + (minor == 11 ? 48 : 40), 'i', 1);
 		f->snapshot.time += NSEC_PER_SEC;
 		run(f, SMALL);
 		assert_int_not_equal(f->frames[1], now);
@@ -676,6 +568,8 @@ static void test_wrong_frames(void **state)
 	}
 }
 
+#define SEEN_AT(frame, code) ((frame) | py_sign_number(&py, code) << 48)
+
 /* The frames of the sample itself: proved, whatever the process has in their place by now. */
 static void test_exact(void **state)
 {
@@ -688,10 +582,11 @@ static void test_exact(void **state)
 
 		put_program(f, &p, minor);
 		memcpy(words,
-		       (uint64_t[]){p.f_frame, p.f, p.g_frame, p.g_frame, p.g,
+		       (uint64_t[]){SEEN_AT(p.f_frame, p.f), p.f, p.g_frame,
+				    SEEN_AT(p.g_frame, p.g), p.g,
 				    (minor == 11 ? p.main_frame : word_address(INNER + ENTRY)) |
 					    entry,
-				    p.main_frame, p.main,
+				    SEEN_AT(p.main_frame, p.main), p.main,
 				    (minor == 11 ? 0 : word_address(OUTER + ENTRY)) | entry},
 		       sizeof(words));
 		f->snapshot.python = words;
@@ -721,6 +616,83 @@ static void test_exact(void **state)
 		f->snapshot.n_python = 0;
 		uw_module_unref(p.module);
 	}
+}
+
+/* The code objects of a copied frame: of these it has the sign, whatever is at their addresses when the names are read. */
+static void test_exact_reused(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int minor = 11; minor <= 15; minor++) {
+		struct python *python;
+		struct program p;
+		struct noted noted;
+		uint64_t words[UW_PYTHON_WORDS], seen, chars;
+
+		put_program(f, &p, minor);
+		assert_int_equal(python_new(&py.memory, PY_BASE, &python), 0);
+		f->snapshot.python = words;
+		f->snapshot.n_python = 1;
+		memcpy(words, (uint64_t[]){SEEN_AT(p.f_frame, p.f), p.f, 0}, sizeof(words));
+		seen = NAMED(p.f);
+		run(f, SMALL);
+		assert_int_equal(f->frames[1], seen);
+		/* Another function has its place by now: the frame does not get that one's name. */
+		chars = py_word(&py, p.f + 128) + (minor == 11 ? 48 : 40);
+		py_set(&py, chars, 'h', 1);
+		assert_int_not_equal(NAMED(p.f), seen);
+		run(f, SMALL);
+		assert_int_equal(f->frames[1], seen);
+		assert_int_equal(python_lines(python, &py.memory, uw_frame_pc(seen), note, &noted),
+				 0);
+		/* A sample of that one. */
+		words[0] = SEEN_AT(p.f_frame, p.f);
+		run(f, SMALL);
+		assert_int_equal(f->frames[1], NAMED(p.f));
+		assert_int_equal(
+			python_lines(python, &py.memory, uw_frame_pc(f->frames[1]), note, &noted),
+			1);
+		assert_string_equal(noted.name, "h");
+		/* The memory is no code object any more. */
+		py_set(&py, p.f + 8, 0, 8);
+		run(f, SMALL);
+		assert_int_equal(f->frames[1], NAMED(p.f));
+		py_set(&py, p.f + 8, py.code_type, 8);
+		/* The interpreter's own has no frame, a sign that is not known is no proof, nor is one of an address that cannot be. */
+		words[0] |= (uint64_t)PYTHON_HIDDEN << 48;
+		run(f, SMALL);
+		assert_int_not_equal(f->frames[1] & ~UW_FRAME_GUESSED, NAMED(p.f));
+		words[0] = p.f_frame;
+		run(f, SMALL);
+		assert_int_equal(f->frames[1], GUESSED(p.f));
+		words[0] = SEEN_AT(p.f_frame, p.f);
+		words[1] |= 1ull << 50;
+		run(f, SMALL);
+		assert_false(f->frames[1] & UW_FRAME_SCRIPT);
+		f->snapshot.n_python = 0;
+		(void)python_free(python);
+		uw_module_unref(p.module);
+	}
+}
+
+/* Frames are copied of other samples: what is read late and was not before is a guess. */
+static void test_missed(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int minor = 11; minor <= 15; minor++) {
+		struct program p;
+
+		put_program(f, &p, minor);
+		f->snapshot.python_missed = true;
+		run(f, SMALL);
+		assert_int_equal(f->frames[1], GUESSED(p.f));
+		f->snapshot.time = UINT64_MAX;
+		run(f, SMALL);
+		assert_int_equal(f->frames[1], NAMED(p.f));
+		uw_module_unref(p.module);
+	}
+	f->snapshot.python_missed = false;
 }
 
 /* Words in front of the inner run's entry frame: @hostile: half of the words begin something that looks like one. */
@@ -898,32 +870,18 @@ static void test_calls(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_layout),
-		cmocka_unit_test(test_unsupported),
-		cmocka_unit_test(test_paths),
-		cmocka_unit_test(test_names),
-		TEST(test_stack),
-		TEST(test_outermost),
-		TEST(test_generator),
-		TEST(test_generator_object),
-		TEST(test_two_callers),
-		TEST(test_slots),
-		TEST(test_reused),
-		TEST(test_code_reused),
-		TEST(test_code_together),
-		TEST(test_pages_together),
-		TEST(test_search),
-		TEST(test_pasts),
-		TEST(test_flips),
-		TEST(test_time_of_one),
-		TEST(test_time_of_many),
-		cmocka_unit_test(test_code_places),
-		TEST(test_wrong_frames),
-		TEST(test_many_entries),
-		TEST(test_hidden),
-		TEST(test_pending),
-		TEST(test_exact),
-		TEST(test_calls),
+		TEST(test_stack),	  TEST(test_outermost),
+		TEST(test_generator),	  TEST(test_generator_object),
+		TEST(test_two_callers),	  TEST(test_slots),
+		TEST(test_reused),	  TEST(test_code_reused),
+		TEST(test_code_together), TEST(test_pages_together),
+		TEST(test_search),	  TEST(test_pasts),
+		TEST(test_flips),	  TEST(test_time_of_one),
+		TEST(test_time_of_many),  cmocka_unit_test(test_code_places),
+		TEST(test_wrong_frames),  TEST(test_many_entries),
+		TEST(test_hidden),	  TEST(test_pending),
+		TEST(test_exact),	  TEST(test_exact_reused),
+		TEST(test_missed),	  TEST(test_calls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
