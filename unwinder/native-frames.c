@@ -14,9 +14,8 @@
  *   each run in the copy, as of the sample.  The instruction proves the function.
  * - The frames behind it are read from the process after the sample, and may be those of another call by then.  They are proved
  *   where their words read the same before the sample and after; else they are guessed.
- * - Where they are another call's, the caller of a function is the one that each of the last readings has shown for this function
- *   with its frame at this address (script_usual()): a guess, and proved after more readings.  These begin at the innermost frame
- *   as it is then: what lies inside it was left there by calls that have ended.
+ * - Where they are another call's, the caller is the one that each of the last readings has shown for this function with its frame
+ *   at this address (script_usual()): a guess, and proved after more readings.  These begin at the innermost frame of that time.
  * - Where BPF programs are permitted, one has copied these frames at the sample (perf/at-sample.h): they are proved.
  * - A function in C is proved by its code, of which the C stack has a frame; one that has jumped to another has none. */
 #include "unwinder/frames-walk.h"
@@ -34,6 +33,7 @@ enum {
 	LOOK_MAX = 256,	       /* frames of a run that are looked at before it is shown */
 	UNKNOWN_MAX = 4,       /* frames of a reading */
 	DEAD_BYTES = 64 << 10, /* Ruby: inside the innermost frame */
+	ANY_OUTER = 1,	       /* in place of a run's outer call */
 	RUN_ENDS = 1,	       /* in place of a caller */
 	RUBY_METHOD_AT = 16,   /* before the environment's flags: the method entry */
 	RUBY_MAGIC_MASK = 0x7fff0001,
@@ -264,14 +264,6 @@ static uint32_t find_calls(struct frames_walk *fw, uint64_t address, struct call
 									: run;
 }
 
-static bool has_call(const struct call *calls, uint32_t n, const struct call *call)
-{
-	for (uint32_t i = 0; i < n; i++)
-		if (!memcmp(&calls[i], call, sizeof(*call)))
-			return true;
-	return false;
-}
-
 /* The calls of this moment; returns how many.  A thread on another CPU runs on while its memory is read.  PHP: all, if the innermost
  * frame is the same before and after.  Ruby, where another call's frame is often at the same place: those that a second reading,
  * right after the first one, shows as well. */
@@ -291,7 +283,7 @@ static uint32_t current_calls(struct frames_walk *fw, uint64_t at, struct call c
 		return 0;
 	n = find_calls(fw, fw->current, calls);
 	for (uint32_t i = 0; i < n; i++)
-		if (has_call(before, n_before, &calls[i]))
+		if (memmem(before, n_before * sizeof(*calls), &calls[i], sizeof(*calls)))
 			calls[kept++] = calls[i];
 	return kept;
 }
@@ -313,6 +305,9 @@ static void note_calls(struct frames_walk *fw)
 	n = current_calls(fw, at, calls);
 	for (uint32_t i = 0; i < n; i++) {
 		script_note_most(s, fw->e, calls[i].key, calls[i].id, calls[i].address);
+		script_note_most(s, fw->e,
+				 key_of_call(calls[i].callee_at, calls[i].callee, ANY_OUTER),
+				 calls[i].id, calls[i].address);
 		if (calls[i].id != RUN_ENDS)
 			script_note_most(s, fw->e, ~calls[i].key, calls[i].instruction, 0);
 		else if (calls[i].outermost)
@@ -448,14 +443,27 @@ static void leave_out(struct frames_walk *fw, struct run *run)
 	fw->w->res->lacks_functions = true;
 }
 
-/* The callers of the call @key by earlier readings.  true: up to the run's first function. */
-static bool push_usual(struct frames_walk *fw, struct run *run, uint64_t key)
+/* The caller of the function @id with its frame at @address, by earlier readings: of the same outer call, else (a guess) of any. */
+static enum script_usual usual_in(struct frames_walk *fw, const struct run *run, uint64_t address,
+				  uint64_t id, uint64_t *ret_id, uint64_t *ret_address)
+{
+	uint64_t key = key_in(run, address, id);
+	enum script_usual usual = key ? usual_caller(fw, key, ret_id, ret_address) : SCRIPT_UNUSUAL;
+
+	if (usual != SCRIPT_UNUSUAL)
+		return usual;
+	usual = usual_caller(fw, key_of_call(address, id, ANY_OUTER), ret_id, ret_address);
+	return usual == SCRIPT_PROVED ? SCRIPT_USUAL : usual;
+}
+
+/* The callers of the function @id with its frame at @address by earlier readings.  true: up to the run's first function. */
+static bool push_usual(struct frames_walk *fw, struct run *run, uint64_t address, uint64_t id)
 {
 	bool proved = true;
 
-	for (; key && fw->n_usual < FRAMES_USUAL && script_step(fw->s, 1);) {
-		uint64_t id, address, instruction, unused;
-		enum script_usual usual = usual_caller(fw, key, &id, &address);
+	for (; fw->n_usual < FRAMES_USUAL && script_step(fw->s, 1);) {
+		uint64_t key = key_in(run, address, id), instruction, unused;
+		enum script_usual usual = usual_in(fw, run, address, id, &id, &address);
 		const struct script_function *f;
 
 		if (usual == SCRIPT_UNUSUAL)
@@ -467,12 +475,11 @@ static bool push_usual(struct frames_walk *fw, struct run *run, uint64_t key)
 		f = frames_function_at(fw, id << 16 >> 16, 0, (uint32_t)(id >> 48));
 		if (!f)
 			return false;
-		if (usual_caller(fw, ~key, &instruction, &unused) == SCRIPT_UNUSUAL)
+		if (!key || usual_caller(fw, ~key, &instruction, &unused) == SCRIPT_UNUSUAL)
 			instruction = 0;
 		proved &= usual == SCRIPT_PROVED;
 		push_function(fw, f, instruction, proved);
 		fw->usual[fw->n_usual++] = address;
-		key = key_in(run, address, id);
 	}
 	return false;
 }
@@ -482,18 +489,18 @@ static bool push_anchor(struct frames_walk *fw, struct run *run, const struct an
 			const struct frame *f)
 {
 	const struct script_function *known = anchor_function(fw, anchor->frame, f, anchor->next);
+	uint64_t id;
 
 	if (known)
 		push_function(fw, known, anchor->next, frames_is_proved(fw, known, f->sign));
 	else if (f->sign) /* it is gone, and had its name if an earlier sample has shown it */
 		push_place(fw, f->function, UW_SCRIPT_NO_POSITION, f->sign, true);
 	run->late |= !f->exact && (!known || known->address != f->function);
-	run->call = known && !f->exact
-			    ? key_in(run, anchor->frame, id_of(frames_with_class(fw, known)))
-			    : 0;
+	id = known ? id_of(frames_with_class(fw, known)) : 0;
+	run->call = known && !f->exact ? key_in(run, anchor->frame, id) : 0;
 	if (!run->late)
 		return false;
-	if (push_usual(fw, run, run->call))
+	if (known && push_usual(fw, run, anchor->frame, id))
 		return true;
 	leave_out(fw, run);
 	return false;
