@@ -31,12 +31,6 @@
 #include "proc/file-places.h"
 #include "proc/open-file.h"
 
-/* debuginfod_fetch() while the build ids become known, in processes that are not waited for before the end. */
-struct debuginfod_early {
-	int to; /* a pipe of build ids; <= 0: no process yet */
-	pid_t pid;
-};
-
 #define FILE_BYTES_MAX "536870912" /* of one file, as libdebuginfod's DEBUGINFOD_MAXSIZE */
 #define ALL_BYTES_MAX (2ull << 30) /* of all files of a command */
 
@@ -350,15 +344,13 @@ static bool early_start(struct debuginfod_early *early)
 	return early->pid > 0;
 }
 
-/* Does not block: one that finds no room is asked for by debuginfod_fetch() later. */
-static void debuginfod_early_ask(struct debuginfod_early *early, const struct uw_build_id *id)
+void debuginfod_early_ask(struct debuginfod_early *early, const struct uw_build_id *id)
 {
 	if (early->pid > 0 || (!early->pid && early_start(early)))
 		(void)!write(early->to, id, sizeof(*id)); /* EPIPE: SIGPIPE is ignored */
 }
 
-/* Waits for what was asked for, @seconds at most.  Returns how many of them are left. */
-static unsigned debuginfod_early_end(struct debuginfod_early *early, unsigned seconds)
+unsigned debuginfod_early_end(struct debuginfod_early *early, unsigned seconds)
 {
 	uint64_t begin = clock_ns(CLOCK_MONOTONIC), spent;
 	struct pollfd ended = {.events = POLLIN};

@@ -39,6 +39,15 @@ struct debuginfod_result {
  * is missing (-ENOENT), or no process could be made. */
 int debuginfod_fetch(const struct uw_build_id *ids, size_t n, unsigned seconds,
 		     struct debuginfod_result *ret);
+/* The same while the build ids become known, in processes that are not waited for before the end. */
+struct debuginfod_early {
+	int to; /* a pipe of build ids; <= 0: no process yet */
+	pid_t pid;
+};
+/* Does not block: one that finds no room is asked for by debuginfod_fetch() later. */
+void debuginfod_early_ask(struct debuginfod_early *early, const struct uw_build_id *id);
+/* Waits for what was asked for, @seconds at most.  Returns how many of them are left. */
+unsigned debuginfod_early_end(struct debuginfod_early *early, unsigned seconds);
 /* The file of @id in the cache at @folder: a descriptor of a regular file with unverified content; -ENOENT. */
 int debuginfod_open(const char *folder, const struct uw_build_id *id);
 
