@@ -374,7 +374,7 @@ script_reused() {
 	PERFWIND_WITHOUT=$3 row $1 98 $2 "$SOURCES/reuse.${2/ruby/rb}" 2
 	check $1-names not_reused $1
 }
-# One function with its frame at one place in several calls, read late: few stacks (0 to 4 % were seen; before, 30 to 40 %), from 1 s on, are impossible ones (REGEX).
+# One function with its frame at one place in several calls, read late: few stacks (0 to 5 % were seen; before, 30 to 40 %), from 1 s on, are impossible ones (REGEX).
 # script_places NAME TOOL REGEX PROGRAM
 script_places() {
 	local code=-e
