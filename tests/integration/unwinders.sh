@@ -44,8 +44,6 @@ kind() { # program, share, whole, regex
 	[ "$1" != exceptions ] || check exceptions-run-time has exceptions 'throw_here.*;__cxa_throw;.*_Unwind_RaiseException'
 }
 while read -r program share whole regex; do
-	# By the unit: those for which the process's memory or code is read, with rights that are the daemon's.
-	! by_unit || case $program in dlopen | ucontext | clone | holes | jit) ;; *) continue ;; esac
 	twice "$program" kind "$program" "$share" "$whole" "$regex"
 done <<'LIST'
 alloca 75 98 main;with_alloca;with_vla;with_realigned;burn
@@ -110,10 +108,8 @@ wrong_cfi() {
 	check wrong-cfi$1-not-wrong hasnt wrong-cfi$1 'wrong_caller;burn|main;wrong_frame'
 	check wrong-cfi$1-consistent consistent wrong-cfi$1
 }
-if ! by_unit; then
-	twice wrong-cfi wrong_cfi ''
-	twice wrong-cfi-fp wrong_cfi -fp
-fi
+twice wrong-cfi wrong_cfi ''
+twice wrong-cfi-fp wrong_cfi -fp
 # A handler on a stack of its own: what it interrupted is read from the process's memory, or the stack has the reason.
 sigframe_alt() {
 	record sigframe-alt -- "$PROGRAMS/sigframe-alt" 0.7
