@@ -844,7 +844,7 @@ static int record_all(struct record *rec)
 {
 	int r;
 
-	rec->job.aside = rec->args.json || spawn_is_output(rec->args.output);
+	rec->job.aside = spawn_is_output(rec->args.output);
 	if (rec->args.cpus) {
 		r = perf_parse_cpu_list(rec->args.cpus, &rec->cpus, &rec->n_cpus);
 		if (r == -ENOMEM) {

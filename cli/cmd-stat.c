@@ -227,9 +227,7 @@ static const struct option_def defs[] = {
 	TEXT("field-separator", 'x', "SEP", separator,
 	     "fields with this separator, in the order of `perf stat -x`"),
 	FLAG("csv", 0, csv, "the same as -x,"),
-	FLAG("json", 'j', json,
-	     "one JSON object, with -I one a line for each interval; what the command prints to "
-	     "standard output then goes to standard error"),
+	FLAG("json", 'j', json, "one JSON object, with -I one a line for each interval"),
 	{0},
 };
 
@@ -643,7 +641,6 @@ static int run_once(struct stat_state *st)
 	int r;
 
 	job_init(&st->job, st->command);
-	st->job.aside = st->out == stdout;
 	st->over = false;
 	r = job_hold(&st->job);
 	if (r >= 0)

@@ -383,8 +383,7 @@ static const struct option_def defs[] = {
 	OPTION_NO_DAEMON(no_ask),
 	OPTION_CONTROL_SOCKET(socket),
 	FLAG("json", 0, json,
-	     "print the summary as one JSON object on standard output (what the command prints "
-	     "there then goes to standard error)"),
+	     "print the summary as one JSON object, the last line of standard output"),
 	{0},
 };
 
@@ -482,9 +481,8 @@ const struct options record_options = {
 		 "perfwind alone ends the recording, and perfwind waits for the command.",
 		 "The trace is readable by its owner only. It can be read up to its last whole "
 		 "packet at any moment. An output that is a device or a pipe is written to "
-		 "directly. With --json and -o -, what the command prints to standard output goes "
-		 "to "
-		 "standard error, as standard output has the data.",
+		 "directly. With -o -, what the command prints to standard output goes to "
+		 "standard error, as standard output has the trace.",
 		 "The last lines are the verdict: the share of CPU time that was seen, outcomes "
 		 "of stacks, losses, cost, the file, and modules without symbols."},
 	.examples = "# a command with its children, into perfwind.pftrace\n"

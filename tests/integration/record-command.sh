@@ -96,7 +96,6 @@ check to-dev-stdout has device 'main;recurse_even;recurse_odd;'
 check dev-stdout-is-there [ -e /dev/stdout ]
 # What the command prints is not among the data there.
 not_among() { "$PERFWIND" record -q "$@" -- echo printed 2>"$TMP/aside.err" >"$TMP/aside.out" && grep -q '^printed$' "$TMP/aside.err" && ! grep -q '^printed$' "$TMP/aside.out"; }
-check output-aside-of-json not_among --json -o "$TMP/aside.pftrace"
 check output-aside-of-trace not_among -o /dev/stdout
 
 # With closed standard descriptors the command waits for its events as ever, and has them closed.
