@@ -25,7 +25,13 @@
 
 /* Within the 256 MiB that the process may use, with room for the rest. */
 #define DEBUG_BYTES_MAX (144ull << 20)
-enum { UNPACKED_MAX = 16, NAME_BYTES = 2048, SYMBOLS_BYTES_MAX = 1 << 20, ROWS_MAX = 1 << 16 };
+enum {
+	UNPACKED_MAX = 16,
+	NAME_BYTES = 2048,
+	SYMBOLS_BYTES_MAX = 1 << 20,
+	ROWS_MAX = 1 << 16,
+	SCOPES_MAX = 64
+};
 
 struct dwarf_file {
 	int fd;
@@ -445,9 +451,50 @@ size_t uw_lines_bytes(const struct uw_lines *lines)
 
 /* ---- looking up ---- */
 
-static void function_name(Dwarf_Die *die, char *to, size_t size)
+/* The DIE that stands where the source has the declaration: code out of line, inlined calls and LTO's units refer to it. */
+static Dwarf_Die declaration_of(Dwarf_Die die)
 {
-	static const unsigned names[] = {DW_AT_linkage_name, DW_AT_MIPS_linkage_name, DW_AT_name};
+	for (int i = 0; i < SCOPES_MAX; i++) {
+		Dwarf_Attribute attr;
+		Dwarf_Die to;
+
+		if (!dwarf_formref_die(dwarf_attr(&die, DW_AT_abstract_origin, &attr), &to) &&
+		    !dwarf_formref_die(dwarf_attr(&die, DW_AT_specification, &attr), &to))
+			break;
+		die = to;
+	}
+	return die;
+}
+
+/* The child of @scope in which @at lies.  Only offsets that grow are followed: the sibling is what the file states. */
+static bool child_around(Dwarf_Die *scope, Dwarf_Off at, Dwarf_Die *ret_child)
+{
+	bool found = false;
+	Dwarf_Die die;
+
+	if (dwarf_child(scope, &die) != 0)
+		return false;
+	while (dwarf_dieoffset(&die) <= at &&
+	       (!found || dwarf_dieoffset(&die) > dwarf_dieoffset(ret_child))) {
+		*ret_child = die;
+		found = true;
+		if (dwarf_siblingof(ret_child, &die) != 0)
+			break;
+	}
+	return found;
+}
+
+static bool is_cplusplus(Dwarf_Die *unit)
+{
+	int language = dwarf_srclang(unit);
+
+	return language == DW_LANG_C_plus_plus || language == DW_LANG_C_plus_plus_03 ||
+	       language == DW_LANG_C_plus_plus_11 || language == DW_LANG_C_plus_plus_14;
+}
+
+static bool linkage_name(Dwarf_Die *die, char *to, size_t size)
+{
+	static const unsigned names[] = {DW_AT_linkage_name, DW_AT_MIPS_linkage_name};
 
 	to[0] = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(names) && !to[0]; i++) {
@@ -457,6 +504,61 @@ static void function_name(Dwarf_Die *die, char *to, size_t size)
 		if (name)
 			uw_demangle(name, to, size);
 	}
+	return to[0];
+}
+
+/* Adds @scope, in which the function @function lies, to the @used bytes of @to.  Returns the bytes that are used then. */
+static size_t add_scope(Dwarf_Die *scope, const char *function, char *to, size_t used, size_t size)
+{
+	const char *name = dwarf_diename(scope);
+	int n;
+
+	switch (dwarf_tag(scope)) {
+	case DW_TAG_namespace:
+		name = name ? name : "(anonymous namespace)";
+		break;
+	case DW_TAG_class_type:
+	case DW_TAG_structure_type:
+	case DW_TAG_union_type:
+		name = name ? name : strcmp(function, "operator()") == 0 ? "{lambda}" : "{unnamed}";
+		break;
+	case DW_TAG_subprogram: /* whole, as it may lie elsewhere than its declaration */
+		if (linkage_name(scope, to, size))
+			used = strlen(to), name = "";
+		break;
+	default:
+		return used;
+	}
+	n = name ? snprintf(to + used, size - used, "%s::", name) : 0;
+	return n > 0 && (size_t)n < size - used ? used + (size_t)n : used;
+}
+
+/* Functions of one unit alone, as those of an anonymous namespace and lambdas, have no linkage name where they are inlined everywhere:
+ * the scopes around the declaration are put in front of the name, as the demangler would. */
+static void scoped_name(Dwarf_Die *die, char *to, size_t size)
+{
+	Dwarf_Die declared = declaration_of(*die), scope;
+	const char *name = dwarf_diename(&declared);
+	Dwarf_Off at = dwarf_dieoffset(&declared);
+	size_t used = 0;
+
+	if (!name)
+		return;
+	if (!dwarf_diecu(&declared, &scope, NULL, NULL) || !is_cplusplus(&scope)) {
+		uw_demangle(name, to, size);
+		return;
+	}
+	for (int i = 0;
+	     i < SCOPES_MAX && child_around(&scope, at, &scope) && dwarf_dieoffset(&scope) < at;
+	     i++)
+		used = add_scope(&scope, name, to, used, size);
+	(void)snprintf(to + used, size - used, "%s", name);
+}
+
+static void function_name(Dwarf_Die *die, char *to, size_t size)
+{
+	if (!linkage_name(die, to, size))
+		scoped_name(die, to, size);
 }
 
 static uint32_t number_of(Dwarf_Die *die, unsigned name)

@@ -203,6 +203,8 @@ def stop(tid):
     os.waitpid(tid, WAIT_ALL)
 def go_on(tid):
     ptrace(DETACH, tid)
+def used(pids): # seconds of CPU time
+    return sum(sum(map(int, open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[11:13])) for pid in pids) / os.sysconf("SC_CLK_TCK")
 PY
 cat >"$TMP/fair.py" <<'PY'
 import os, signal, subprocess, sys, time, unwinder
@@ -225,14 +227,12 @@ def reap(pid, options):
     if got:
         used[pid] = usage.ru_utime + usage.ru_stime
     return got
-def hogs_used():
-    return sum(sum(map(int, open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[11:13])) for pid in hogs) / os.sysconf("SC_CLK_TCK")
 def runs(pid):
     return pid not in used and not reap(pid, os.WNOHANG)
 while any([runs(pid) for pid in small]):
     unwinder.stop(stopped)
-    until, late = hogs_used() + 0.45, time.monotonic() + 0.6
-    while hogs_used() < until and time.monotonic() < late:
+    until, late = unwinder.used(hogs) + 0.45, time.monotonic() + 0.6
+    while unwinder.used(hogs) < until and time.monotonic() < late:
         time.sleep(0.01)
     unwinder.go_on(stopped)
     time.sleep(0.2)
@@ -307,7 +307,7 @@ sys.stdin.read()
 end = time.process_time() + 0.06
 while time.process_time() < end:
     sum(range(100000)) # of user code alone: about 2 ms
-    time.sleep(0.02)
+    time.sleep(0.1)
 """
 go, gone = os.pipe()
 small = [subprocess.Popen([sys.executable, "-S", "-c", few], user=few_user, group=few_user, extra_groups=[], stdin=go,
@@ -322,7 +322,9 @@ second = record("two-few", "99", [each.pid for each in small], few_user)
 os.close(gone)
 while second.poll() is None:
     unwinder.stop(stopped)
-    time.sleep(0.3)
+    until, late = unwinder.used([hog.pid]) + 0.3, time.monotonic() + 0.6
+    while unwinder.used([hog.pid]) < until and time.monotonic() < late:
+        time.sleep(0.01)
     unwinder.go_on(stopped)
     time.sleep(0.1)
 hog.terminate()

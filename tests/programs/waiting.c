@@ -41,11 +41,14 @@ static uint64_t now(clockid_t clock)
 }
 
 /* The second field of schedstat: ns that the task could run and did not. */
-static uint64_t run_delay(void)
+static uint64_t run_delay(const char *task)
 {
 	unsigned long long ran, delay = 0;
-	FILE *f = fopen("/proc/thread-self/schedstat", "r");
+	char path[64];
+	FILE *f;
 
+	(void)snprintf(path, sizeof(path), "/proc/%s/schedstat", task);
+	f = fopen(path, "r");
 	if (f && fscanf(f, "%llu %llu", &ran, &delay) != 2)
 		delay = 0;
 	if (f)
@@ -132,34 +135,50 @@ NOINLINE void spin(uint64_t until)
 			sink++;
 }
 
-/* Two processes on one CPU: each has half of it at most. */
-static void twins(void)
+/* Two processes on one CPU: each has half of it at most.  What the kernel counted is read when they have ended, as a process may be
+ * preempted on its way out, too. */
+static void share_cpu(void)
 {
-	uint64_t *delays =
-		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	uint64_t until = now(CLOCK_MONOTONIC) + SPIN_MS * 1000000ull;
-	uint64_t before;
+	uint64_t *before =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint64_t sum = 0;
 	cpu_set_t cpus;
+	pid_t pids[2];
+	int start[2];
 
-	if (delays == MAP_FAILED)
+	if (before == MAP_FAILED || pipe(start) < 0)
 		exit(1);
 	CPU_ZERO(&cpus);
 	CPU_SET(sched_getcpu(), &cpus);
 	sched_setaffinity(0, sizeof(cpus), &cpus);
 	fflush(stdout);
 	for (int i = 0; i < 2; i++) {
-		if (fork())
+		pids[i] = fork();
+		if (pids[i])
 			continue;
+		close(start[1]);
+		/* ... until the parent has closed its end: from here on it waits. */
+		if (read(start[0], start, 1) < 0)
+			_exit(1);
+		before[i] = run_delay("thread-self");
 		prctl(PR_SET_NAME, "twin");
-		before = run_delay();
 		spin(until);
-		delays[i] = run_delay() - before;
 		_exit(0);
 	}
-	while (wait(NULL) > 0)
-		;
-	if (delays[0] && delays[1])
-		printf("twin preempted 0 %llu\n", (unsigned long long)(delays[0] + delays[1]));
+	close(start[1]);
+	for (int i = 0; i < 2; i++) {
+		char name[16];
+		siginfo_t info;
+
+		(void)snprintf(name, sizeof(name), "%d", pids[i]);
+		if (waitid(P_PID, (id_t)pids[i], &info, WEXITED | WNOWAIT) < 0)
+			exit(1);
+		sum += run_delay(name) - before[i];
+		waitpid(pids[i], NULL, 0);
+	}
+	if (before[0] && before[1])
+		printf("twin preempted 0 %llu\n", (unsigned long long)sum);
 }
 
 static void *writer(void *arg)
@@ -184,9 +203,9 @@ static struct times read_times(void)
 	struct times t;
 
 	do {
-		t.delay = run_delay();
+		t.delay = run_delay("thread-self");
 		t.blocked = now(CLOCK_MONOTONIC) - now(CLOCK_THREAD_CPUTIME_ID) - t.delay;
-	} while (run_delay() != t.delay);
+	} while (run_delay("thread-self") != t.delay);
 	return t;
 }
 
@@ -229,6 +248,6 @@ int main(int argc, char **argv)
 			return 1;
 		pthread_join(thread, NULL);
 	}
-	twins();
+	share_cpu();
 	return 0;
 }

@@ -131,7 +131,8 @@ static void test_software_period(void **state)
 	assert_int_equal(perf_source_counts(f.source, &counts), 0);
 	assert_true(counts.count >= 1000);
 	assert_int_equal(counts.lost_samples, 0);
-	assert_int_equal(f.n_samples, counts.count / 10);
+	/* (Each CPU's event has a period of its own, of which a process that moves leaves a part.) */
+	assert_in_range(counts.count / 10 - f.n_samples, 0, perf_source_n_rings(f.source) - 1);
 	for (size_t i = 0; i < f.n_samples; i++)
 		assert_int_equal(f.samples[i].period, 10);
 	fixture_deinit(&f);

@@ -20,7 +20,13 @@ static const char program[] =
 	"}\n"
 	"namespace space { struct S { static __attribute__((noinline)) void method(int x) { sink = "
 	"x; } }; }\n"
-	"int main(int n, char **) { outer(n); space::S::method(n); return 0; }\n";
+	"namespace space { namespace { struct T { static inline __attribute__((always_inline)) "
+	"void hidden(int x) { sink = x; } }; }\n"
+	"__attribute__((noinline)) void shows(int x) {\n"
+	"	T::hidden(x);\n"
+	"	[](int y) __attribute__((always_inline)) { sink = y + 1; }(x);\n"
+	"} }\n"
+	"int main(int n, char **) { outer(n); space::S::method(n); space::shows(n); return 0; }\n";
 
 struct found {
 	unsigned n;
@@ -116,6 +122,27 @@ static void check_chain(struct uw_module *m, struct uw_source *source)
 	assert_true(seen);
 }
 
+/* Inlined calls that have no linkage name: the scopes are part of the name. */
+static void check_scopes(struct uw_module *m, struct uw_source *source)
+{
+	static const char *const wanted[] = {"space::(anonymous namespace)::T::hidden",
+					     "space::shows(int)::"};
+	bool seen[ARRAY_SIZE(wanted)] = {false};
+	uint64_t start, size;
+
+	range_of("_ZN5space5showsEi", &start, &size);
+	for (uint64_t a = start; a < start + size; a++) {
+		struct found f = {0};
+
+		if (uw_module_lines(m, source, a, collect, &f) == 2)
+			for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
+				seen[i] |= !strncmp(f.calls[0].function, wanted[i],
+						    strlen(wanted[i])) &&
+					   (i == 0 || strstr(f.calls[0].function, "::operator()"));
+	}
+	assert_true(seen[0] && seen[1]);
+}
+
 static void test_chain(void **state)
 {
 	static const char *const flags[] = {"-gdwarf-5", "-gdwarf-4", "-gdwarf-5 -gz=zlib",
@@ -129,6 +156,7 @@ static void test_chain(void **state)
 			return;
 		m = open_module("a", &source);
 		check_chain(m, &source);
+		check_scopes(m, &source);
 		assert_true(uw_module_bytes(m) > 500);
 		uw_module_drop_lines(m);
 		assert_int_equal(uw_module_bytes(m), 0);
@@ -153,6 +181,7 @@ static void test_without_aranges(void **state)
 		return;
 	m = open_module("a", &source);
 	check_chain(m, &source);
+	check_scopes(m, &source);
 	close_module(m, &source);
 }
 

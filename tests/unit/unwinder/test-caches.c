@@ -18,8 +18,12 @@ enum {
 	MAPS = 12,	 /* of a process */
 	FUNCTIONS = 128, /* of a module, 64 bytes each */
 	DEPTH = 12,
+#ifdef __SANITIZE_ADDRESS__
+	SAMPLES = 100 * 1000, /* each takes twenty times as long */
+#else
 	SAMPLES = 1000 * 1000, /* an hour at 280 Hz */
-	PADDING = 300 << 10,   /* of .eh_frame behind its records */
+#endif
+	PADDING = 300 << 10, /* of .eh_frame behind its records */
 	BOUND = 64 << 20,
 	SP = 0x7fff0000,
 };
