@@ -30,7 +30,9 @@ enum {
 	NAME_BYTES = 2048,
 	SYMBOLS_BYTES_MAX = 1 << 20,
 	ROWS_MAX = 1 << 16,
-	SCOPES_MAX = 64
+	SCOPES_MAX = 64,
+	FUNCTIONS_MAX = 2,
+	NAMED = 256
 };
 
 struct dwarf_file {
@@ -53,6 +55,10 @@ struct uw_lines {
 	struct dwarf_file main, alt; /* main.dwarf NULL: there is none, and no use to look again */
 	struct uw_cu_index units;
 	struct uw_calls calls;
+	struct {
+		const void *declared; /* where its DIE lies */
+		char *name;
+	} named[NAMED]; /* names that took a search of a unit */
 	size_t bytes;
 };
 
@@ -209,6 +215,8 @@ struct uw_lines *uw_lines_free(struct uw_lines *lines)
 	uw_calls_deinit(&lines->calls);
 	file_close(&lines->main);
 	file_close(&lines->alt);
+	for (size_t i = 0; i < NAMED; i++)
+		free(lines->named[i].name);
 	free(lines);
 	return NULL;
 }
@@ -507,8 +515,11 @@ static bool linkage_name(Dwarf_Die *die, char *to, size_t size)
 	return to[0];
 }
 
+static void function_name(Dwarf_Die *die, int depth, char *to, size_t size);
+
 /* Adds @scope, in which the function @function lies, to the @used bytes of @to.  Returns the bytes that are used then. */
-static size_t add_scope(Dwarf_Die *scope, const char *function, char *to, size_t used, size_t size)
+static size_t add_scope(Dwarf_Die *scope, const char *function, int depth, char *to, size_t used,
+			size_t size)
 {
 	const char *name = dwarf_diename(scope);
 	int n;
@@ -523,8 +534,11 @@ static size_t add_scope(Dwarf_Die *scope, const char *function, char *to, size_t
 		name = name ? name : strcmp(function, "operator()") == 0 ? "{lambda}" : "{unnamed}";
 		break;
 	case DW_TAG_subprogram: /* whole, as it may lie elsewhere than its declaration */
-		if (linkage_name(scope, to, size))
-			used = strlen(to), name = "";
+		if (depth == FUNCTIONS_MAX)
+			return used;
+		function_name(scope, depth + 1, to, size);
+		used = strlen(to);
+		name = "";
 		break;
 	default:
 		return used;
@@ -535,7 +549,7 @@ static size_t add_scope(Dwarf_Die *scope, const char *function, char *to, size_t
 
 /* Functions of one unit alone, as those of an anonymous namespace and lambdas, have no linkage name where they are inlined everywhere:
  * the scopes around the declaration are put in front of the name, as the demangler would. */
-static void scoped_name(Dwarf_Die *die, char *to, size_t size)
+static void scoped_name(Dwarf_Die *die, int depth, char *to, size_t size)
 {
 	Dwarf_Die declared = declaration_of(*die), scope;
 	const char *name = dwarf_diename(&declared);
@@ -551,14 +565,35 @@ static void scoped_name(Dwarf_Die *die, char *to, size_t size)
 	for (int i = 0;
 	     i < SCOPES_MAX && child_around(&scope, at, &scope) && dwarf_dieoffset(&scope) < at;
 	     i++)
-		used = add_scope(&scope, name, to, used, size);
+		used = add_scope(&scope, name, depth, to, used, size);
 	(void)snprintf(to + used, size - used, "%s", name);
 }
 
-static void function_name(Dwarf_Die *die, char *to, size_t size)
+/* @depth: of functions around it that are named already. */
+static void function_name(Dwarf_Die *die, int depth, char *to, size_t size)
 {
 	if (!linkage_name(die, to, size))
-		scoped_name(die, to, size);
+		scoped_name(die, depth, to, size);
+}
+
+/* As function_name(), but each name is searched for once while no other takes its place. */
+static void name_of(struct uw_lines *lines, Dwarf_Die *die, char *to, size_t size)
+{
+	const void *declared;
+	size_t i;
+
+	if (linkage_name(die, to, size))
+		return;
+	declared = declaration_of(*die).addr;
+	i = ((uintptr_t)declared * 0x9e3779b97f4a7c15ull >> 32) % NAMED;
+	if (lines->named[i].declared != declared) {
+		scoped_name(die, 0, to, size);
+		free(lines->named[i].name);
+		lines->named[i].name = strdup(to);
+		lines->named[i].declared = lines->named[i].name ? declared : NULL;
+		return;
+	}
+	(void)snprintf(to, size, "%s", lines->named[i].name);
 }
 
 static uint32_t number_of(Dwarf_Die *die, unsigned name)
@@ -748,7 +783,7 @@ static int find_lines(struct uw_lines *lines, uint64_t vaddr,
 			n_same++;
 			continue;
 		}
-		function_name(&calls[i - 1], name, sizeof(name));
+		name_of(lines, &calls[i - 1], name, sizeof(name));
 		line.function = name[0] ? name : "??";
 		line.file = absolute(&cu, file, path, sizeof(path));
 		add(arg, &line);

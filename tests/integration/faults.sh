@@ -231,7 +231,7 @@ def runs(pid):
     return pid not in used and not reap(pid, os.WNOHANG)
 while any([runs(pid) for pid in small]):
     unwinder.stop(stopped)
-    until, late = unwinder.used(hogs) + 0.45, time.monotonic() + 0.6
+    until, late = unwinder.used(hogs) + 0.45, time.monotonic() + 2
     while unwinder.used(hogs) < until and time.monotonic() < late:
         time.sleep(0.01)
     unwinder.go_on(stopped)
