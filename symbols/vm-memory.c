@@ -12,13 +12,17 @@ enum {
 	CHAIN_MAX = 4096,
 	NAME_ROOM = 128,
 	RENEW_MAX = 12, /* pages read in one request */
-	PLACES = 4,	/* where a page may be kept */
+	PLACES = 8,	/* where a page may be kept */
+	WORD = 8,
 };
 
 struct vm_page {
 	uint64_t address; /* 0: free */
 	size_t len;
-	bool stale, used; /* since vm_memory_renew() */
+	bool stale;
+	uint32_t request;   /* that has read it with the watched word; 0: none */
+	uint32_t used;	    /* its number among those used since vm_memory_renew(); 0: it was not */
+	uint32_t used_then; /* ... before it */
 	uint8_t bytes[VM_PAGE];
 };
 
@@ -39,6 +43,7 @@ void vm_memory_again(struct vm_memory *m, struct uw_memory *memory, uint64_t byt
 {
 	m->memory = memory;
 	m->left = bytes;
+	m->watched = 0;
 	for (size_t i = 0; i < m->n_pages; i++)
 		m->pages[i].address = 0;
 }
@@ -49,13 +54,17 @@ void vm_memory_renew(struct vm_memory *m, struct uw_memory *memory, uint64_t byt
 
 	m->memory = memory;
 	m->left = bytes;
+	m->n_used = 0;
+	m->watched = same ? m->watched : 0;
 	for (size_t i = 0; i < m->n_pages; i++) {
 		struct vm_page *page = &m->pages[i];
 
 		if (!same || !page->used || page->len < VM_PAGE)
 			page->address = 0;
 		page->stale = true;
-		page->used = false;
+		page->request = 0;
+		page->used_then = page->used;
+		page->used = 0;
 	}
 }
 
@@ -83,29 +92,61 @@ static int by_address(const void *left, const void *right)
 	return (*a)->address < (*b)->address ? -1 : (*a)->address > (*b)->address;
 }
 
+/* The stale pages that were used first lately, which is where the reader begins.  The others change less.  Returns how many. */
+static size_t stale_pages(const struct vm_memory *m, struct vm_page *first,
+			  struct vm_page *pages[RENEW_MAX])
+{
+	size_t n = 1;
+
+	pages[0] = first;
+	for (size_t i = 0; i < m->n_pages; i++) {
+		struct vm_page *page = &m->pages[i];
+		size_t at = n;
+
+		if (!page->address || !page->stale || page == first)
+			continue;
+		for (; at > 1 && pages[at - 1]->used_then > page->used_then; at--)
+			if (at < RENEW_MAX)
+				pages[at] = pages[at - 1];
+		if (at < RENEW_MAX)
+			pages[at] = page;
+		n += n < RENEW_MAX;
+	}
+	return n;
+}
+
 /* Reads the stale page @first again, and others with it.  Pages that lie near each other are read right after each other: the
- * process runs on meanwhile.  false: nothing was read. */
+ * process runs on meanwhile.  The watched word is read before and after.  false: nothing was read. */
 static bool read_stale(struct vm_memory *m, struct vm_page *first)
 {
-	struct vm_page *pages[RENEW_MAX] = {first};
-	struct uw_range ranges[RENEW_MAX];
-	uint8_t bytes[RENEW_MAX * VM_PAGE];
-	size_t n = 1;
+	struct vm_page *pages[RENEW_MAX];
+	struct uw_range ranges[RENEW_MAX + 2];
+	uint8_t bytes[RENEW_MAX * VM_PAGE + 2 * WORD], *at = bytes;
+	size_t n, k = 0, word = m->watched ? WORD : 0;
 
 	if (!m->memory || !m->memory->read_ranges)
 		return false;
-	for (size_t i = 0; i < m->n_pages && n < RENEW_MAX; i++)
-		if (m->pages[i].address && m->pages[i].stale && &m->pages[i] != first)
-			pages[n++] = &m->pages[i];
+	n = stale_pages(m, first, pages);
 	qsort(pages, n, sizeof(*pages), by_address);
+	if (word)
+		ranges[k++] = (struct uw_range){m->watched, word};
 	for (size_t i = 0; i < n; i++)
-		ranges[i] = (struct uw_range){pages[i]->address, VM_PAGE};
-	if (m->left < n * VM_PAGE || !m->memory->read_ranges(m->memory, ranges, n, bytes))
+		ranges[k++] = (struct uw_range){pages[i]->address, VM_PAGE};
+	if (word)
+		ranges[k++] = (struct uw_range){m->watched, word};
+	if (m->left < n * VM_PAGE || !m->memory->read_ranges(m->memory, ranges, k, bytes))
 		return false;
 	m->left -= n * VM_PAGE;
-	for (size_t i = 0; i < n; i++) {
-		memcpy(pages[i]->bytes, bytes + i * VM_PAGE, VM_PAGE);
+	m->n_requests++;
+	at += word;
+	for (size_t i = 0; i < n; i++, at += VM_PAGE) {
+		memcpy(pages[i]->bytes, at, VM_PAGE);
 		pages[i]->stale = false;
+		pages[i]->request = word ? m->n_requests : 0;
+		if (pages[i]->address == (m->watched & ~(uint64_t)(VM_PAGE - 1))) {
+			memcpy(&m->seen[0], bytes, WORD);
+			memcpy(&m->seen[1], bytes + WORD + n * VM_PAGE, WORD);
+		}
 	}
 	return true;
 }
@@ -135,20 +176,49 @@ static const struct vm_page *page_of(struct vm_memory *m, uint64_t address)
 	ssize_t n;
 
 	if (page->address == start && start && (!page->stale || read_stale(m, page))) {
-		page->used = true;
+		page->used = page->used ? page->used : ++m->n_used;
 		return page;
 	}
 	n = read_some(m, start, page->bytes, VM_PAGE);
 	page->address = n > 0 ? start : 0;
 	page->len = n > 0 ? (size_t)n : 0;
 	page->stale = false;
-	page->used = true;
+	page->request = 0;
+	page->used = ++m->n_used;
 	return n > 0 ? page : NULL;
 }
 
 static bool is_range(uint64_t address, size_t len)
 {
 	return address >= VM_PAGE && address < VM_ADDRESS_MAX && len <= VM_ADDRESS_MAX - address;
+}
+
+void vm_memory_watch(struct vm_memory *m, uint64_t address)
+{
+	if (m->watched == address)
+		return;
+	m->watched = address;
+	for (size_t i = 0; i < m->n_pages; i++)
+		m->pages[i].request = 0;
+}
+
+/* The request with the watched word that has read the page of @address; 0: none. */
+static uint32_t request_of(struct vm_memory *m, uint64_t address)
+{
+	uint64_t start = address & ~(uint64_t)(VM_PAGE - 1);
+	const struct vm_page *page = place_of(m, start);
+
+	return start && page->address == start && !page->stale ? page->request : 0;
+}
+
+bool vm_memory_watched(struct vm_memory *m, uint64_t address, uint64_t ret_seen[2])
+{
+	uint32_t request = request_of(m, m->watched);
+
+	if (!request || request != request_of(m, address))
+		return false;
+	memcpy(ret_seen, m->seen, sizeof(m->seen));
+	return true;
 }
 
 bool vm_memory_is_address(uint64_t address)

@@ -16,7 +16,12 @@ struct vm_memory {
 	struct uw_memory *memory; /* borrowed until vm_memory_end() */
 	struct vm_page *pages;
 	size_t n_pages;
-	uint64_t left; /* bytes that may be read */
+	uint64_t left;	  /* bytes that may be read */
+	uint64_t watched; /* vm_memory_watch(); 0: none */
+	uint64_t seen
+		[2]; /* the word there at the begin and the end of the request that has read its page */
+	uint32_t n_used; /* pages since vm_memory_renew() */
+	uint32_t n_requests;
 };
 /* Keeps @n_pages pages.  -ENOMEM. */
 int vm_memory_begin(struct vm_memory *m, struct uw_memory *memory, size_t n_pages);
@@ -26,6 +31,12 @@ void vm_memory_again(struct vm_memory *m, struct uw_memory *memory, uint64_t byt
 /* The same, but of the same memory the pages that were used since the last call are read in one request when the first of
  * these is needed.  In a page that can no longer be read there are zeros then. */
 void vm_memory_renew(struct vm_memory *m, struct uw_memory *memory, uint64_t bytes);
+/* From the next request for several pages on the word at @address, which the process often changes, is read at its begin and its
+ * end, too. */
+void vm_memory_watch(struct vm_memory *m, uint64_t address);
+/* Was the page of @address read in one request with that of the watched word?  *ret_seen: the word at the begin and the end of that
+ * request. */
+bool vm_memory_watched(struct vm_memory *m, uint64_t address, uint64_t ret_seen[2]);
 /* Can @address be one of the process? */
 bool vm_memory_is_address(uint64_t address);
 /* false: not all of it can be read. */

@@ -53,6 +53,11 @@ struct script_function *frames_learn_function(struct frames_walk *fw, uint64_t a
 /* The method entry of @f, an iseq that was found without it: the environment is read after the frame, and may be another one's. */
 const struct script_function *frames_with_class(const struct frames_walk *fw,
 						const struct script_function *f);
+/* Reads fw->current, 0: not known.  Ruby: with the frames next to it in one request, if that can be, and the outermost of the frames
+ * that were the innermost one meanwhile.  Returns its address. */
+uint64_t frames_read_current(struct frames_walk *fw);
+/* Ruby: was the frame at @address read in one request with fw->current?  *ret_seen: vm_memory_watched(), or 0. */
+bool frames_read_at_once(struct frames_walk *fw, uint64_t address, uint64_t ret_seen[2]);
 /* Was @f, which has @sign (0: not known) as of the sample, there at the sample? */
 bool frames_is_proved(const struct frames_walk *fw, const struct script_function *f, uint32_t sign);
 /* The function with its C code at the address of the walk's frame @index; NULL: none is known. */

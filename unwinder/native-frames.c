@@ -83,12 +83,14 @@ static bool exact_frame(struct frames_walk *fw, uint64_t address, struct frame *
 	return false;
 }
 
-/* A frame with its environment's @flags at @at: of a method the method entry, in C or with its iseq, is the function.  It may stand
- * behind a method's own variables (struct vm_svar). */
+/* A frame with its environment's @flags at @at: of a method the method entry, in C or with its iseq @function, is the function.  It may
+ * stand behind a method's own variables (struct vm_svar).  Another frame's environment, which was read at another moment, has
+ * another iseq. */
 static bool ruby_method(struct frames_walk *fw, uint64_t flags, uint64_t at, uint64_t *function)
 {
+	const struct uw_script_offsets *o = &fw->l->offsets;
 	bool in_c = (flags & RUBY_MAGIC_MASK) == RUBY_MAGIC_CFUNC;
-	uint64_t method;
+	uint64_t method, iseq;
 
 	if (!in_c && (flags & RUBY_MAGIC_MASK) != RUBY_MAGIC_METHOD)
 		return true;
@@ -97,7 +99,9 @@ static bool ruby_method(struct frames_walk *fw, uint64_t flags, uint64_t at, uin
 	if (!in_c && frames_is_ruby(fw, method, FRAMES_SVAR) &&
 	    !frames_read_word(fw, method + 8, &method))
 		return false;
-	if (in_c || frames_is_ruby(fw, method, FRAMES_METHOD))
+	if (in_c || (frames_is_ruby(fw, method, FRAMES_METHOD) &&
+		     frames_read_word(fw, method + o->definition, &iseq) &&
+		     frames_read_word(fw, iseq + o->handler, &iseq) && iseq == *function))
 		*function = method;
 	return true;
 }
@@ -168,20 +172,6 @@ static uint64_t key_of_stack(uint64_t address)
 	enum { STACK_BITS = 17 };
 
 	return hash_u64(~(address >> STACK_BITS));
-}
-
-/* Where the address of PHP's innermost frame is, or of that of Ruby's main thread; 0: not known. */
-static uint64_t current_at(struct frames_walk *fw)
-{
-	const struct uw_script *l = fw->l;
-	uint64_t at = l->current;
-
-	if (!at || !fw->ruby)
-		return at;
-	return frames_read_word(fw, at, &at) && frames_read_word(fw, at + l->thread, &at) &&
-			       frames_read_word(fw, at + l->context, &at)
-		       ? at + l->innermost
-		       : 0;
 }
 
 static uint64_t words_of(const struct frame *f)
@@ -272,14 +262,14 @@ static uint32_t current_calls(struct frames_walk *fw, uint64_t at, struct call c
 	struct vm_memory *memory = &fw->s->memory;
 	struct call before[NOTED_MAX];
 	uint32_t n = find_calls(fw, fw->current, calls), n_before = n, kept = 0;
-	uint64_t now;
+	uint64_t now, seen[2];
 
 	if (!fw->ruby)
 		return vm_memory_read_once(memory, at, &now, sizeof(now)) && now == fw->current ? n
 												: 0;
 	memcpy(before, calls, n * sizeof(*calls));
 	vm_memory_renew(memory, memory->memory, memory->left);
-	if (!frames_read_word(fw, at, &fw->current))
+	if (!frames_read_current(fw) || !frames_read_at_once(fw, fw->current, seen))
 		return 0;
 	n = find_calls(fw, fw->current, calls);
 	for (uint32_t i = 0; i < n; i++)
@@ -292,11 +282,10 @@ static void note_calls(struct frames_walk *fw)
 {
 	struct native_script *s = fw->s;
 	struct call calls[NOTED_MAX];
-	uint64_t at = current_at(fw);
+	uint64_t at = frames_read_current(fw);
 	uint32_t n;
 
-	fw->current = 0;
-	if (!at || !frames_read_word(fw, at, &fw->current))
+	if (!at)
 		return;
 	if (s->noted_serial == s->serial && s->read_at - s->noted_at < NOTED_NS)
 		return;
@@ -506,10 +495,15 @@ static bool push_anchor(struct frames_walk *fw, struct run *run, const struct an
 	return false;
 }
 
-/* Ruby: does the frame at @address lie inside the innermost one?  It is that of a call that has ended. */
-static bool is_dead(const struct frames_walk *fw, uint64_t address)
+/* Ruby: does the frame at @address lie inside the innermost one?  It is that of a call that has ended.  Of those near the innermost one
+ * it is not known where they were read at another moment. */
+static bool is_dead(struct frames_walk *fw, uint64_t address)
 {
-	return fw->ruby && fw->current - address - 1 < DEAD_BYTES;
+	uint64_t seen[2];
+
+	return fw->ruby &&
+	       (fw->current - address - 1 < DEAD_BYTES ||
+		(address - fw->current < VM_PAGE && !frames_read_at_once(fw, address, seen)));
 }
 
 static bool was_pushed(const struct frames_walk *fw, uint64_t frame)

@@ -15,6 +15,8 @@ enum {
 	RUBY_OF_ISEQ = 0, /* rb_method_type_t */
 	RUBY_CFUNC = 1,
 	RUBY_METHOD_ISEQ = 1, /* enum iseq_type */
+	CURRENT_READS = 3,
+	STACK_BYTES = 1 << 20, /* of a thread of Ruby */
 };
 
 /* ---- functions ---- */
@@ -297,4 +299,65 @@ const struct script_function *frames_in_c(struct frames_walk *fw, uint32_t index
 			return f;
 	}
 	return NULL;
+}
+
+/* ---- the innermost frame ---- */
+
+/* Where the address of PHP's innermost frame is, or of that of Ruby's main thread; 0: not known. */
+static uint64_t current_at(struct frames_walk *fw)
+{
+	const struct uw_script *l = fw->l;
+	uint64_t at = l->current;
+
+	if (!at || !fw->ruby)
+		return at;
+	return frames_read_word(fw, at, &at) && frames_read_word(fw, at + l->thread, &at) &&
+			       frames_read_word(fw, at + l->context, &at)
+		       ? at + l->innermost
+		       : 0;
+}
+
+/* Of the innermost frames at the begin and the end of a reading the outer one: those inside it have changed meanwhile. */
+static uint64_t outer_of(uint64_t current, const uint64_t seen[2])
+{
+	uint64_t outer = current;
+
+	for (int i = 0; i < 2; i++)
+		if (seen[i] > outer && seen[i] - current < STACK_BYTES)
+			outer = seen[i];
+	return outer;
+}
+
+bool frames_read_at_once(struct frames_walk *fw, uint64_t address, uint64_t ret_seen[2])
+{
+	struct vm_memory *memory = &fw->s->memory;
+
+	ret_seen[0] = ret_seen[1] = 0;
+	return !memory->memory || !memory->memory->read_ranges ||
+	       vm_memory_watched(memory, address, ret_seen);
+}
+
+uint64_t frames_read_current(struct frames_walk *fw)
+{
+	struct vm_memory *memory = &fw->s->memory;
+	uint64_t at = 0, unused, seen[2];
+
+	for (int i = 0; i < CURRENT_READS; i++) {
+		if (i)
+			vm_memory_renew(memory, memory->memory, memory->left);
+		at = current_at(fw);
+		if (!at || !frames_read_word(fw, at, &fw->current)) {
+			fw->current = 0;
+			return 0;
+		}
+		if (!fw->ruby)
+			return at;
+		vm_memory_watch(memory, at);
+		if (!frames_read_word(fw, fw->current, &unused))
+			return at;
+		if (frames_read_at_once(fw, fw->current, seen))
+			break;
+	}
+	fw->current = outer_of(fw->current, seen);
+	return at;
 }

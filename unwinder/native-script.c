@@ -4,7 +4,7 @@
 #include "unwinder/script-frames.h"
 
 enum {
-	PAGES = 32,	     /* kept for one stack */
+	PAGES = 64,	     /* kept for one stack */
 	READS_MAX = 64,	     /* pages read for one stack */
 	READS_JS = 256,	     /* the same: each function is at several places */
 	STEPS_MAX = 2 << 20, /* words of the copy and frames looked at for one stack: some ms */

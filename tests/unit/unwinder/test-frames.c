@@ -17,6 +17,12 @@ static struct sc_process sc;
 
 /* ---- stacks ---- */
 
+/* Ruby: the thread's innermost frame is at @current, other frames are in the page @frames. */
+static struct {
+	uint64_t vm, current, frames, before, after;
+} torn;
+enum { TORN_THREAD = 16, TORN_CONTEXT = 24, TORN_INNERMOST = 32 };
+
 /* A module as it is loaded; the loop is at @loop. */
 static struct uw_module *script_module(bool ruby, uint64_t loop)
 {
@@ -26,6 +32,12 @@ static struct uw_module *script_module(bool ruby, uint64_t loop)
 	assert_int_equal(sc_find(&sc, ruby, SC_BASE, &script), 0);
 	script.eval_start = loop;
 	script.eval_end = loop + 0x80;
+	if (torn.vm) {
+		script.current = torn.vm;
+		script.thread = TORN_THREAD;
+		script.context = TORN_CONTEXT;
+		script.innermost = TORN_INNERMOST;
+	}
 	module = interpreter_module(ruby ? UW_RUBY_PATH : UW_PHP_PATH, NULL, &script);
 	assert_non_null(module);
 	assert_int_equal(uw_module_unwind_state(module), UW_MODULE_READY);
@@ -594,6 +606,12 @@ static void test_ruby_method_frames(void **state)
 	sc_set(&sc, environment, 0x22220001, 8);
 	run(f, SMALL);
 	EXPECT(f, SMALL, named(p.f, 3), GUESSED(p.main, 4), CALLED(ROOTED + 1));
+	/* The caller's environment is another method's, which was read at another moment. */
+	sc_set(&sc, frames + 128 + 1024, 0x11110021, 8);
+	sc_set(&sc, frames + 128 + 1024 - 16, p.f, 8);
+	run(f, SMALL);
+	EXPECT(f, SMALL, named(p.f, 3), GUESSED(p.main, 4), CALLED(ROOTED + 1));
+	sc_set(&sc, frames + 128 + 1024, 0x44440021, 8);
 	/* No method entry is there. */
 	sc_set(&sc, environment, 0x11110001, 8);
 	sc_set(&sc, environment - 16, UINT64_MAX - 7, 8);
@@ -601,6 +619,73 @@ static void test_ruby_method_frames(void **state)
 	EXPECT(f, SMALL, named(p.f, 3), GUESSED(p.main, 4), CALLED(ROOTED + 1));
 	uw_engine_forget(f->engine, NULL);
 	uw_module_unref(p.module);
+}
+
+static void set_torn(bool later)
+{
+	uint64_t caller = later ? torn.after : torn.before;
+
+	sc_ruby_frame(&sc, torn.frames + 128, caller, sc_code(&sc, caller) + 32, 0x22220001);
+	sc_set(&sc, torn.current, torn.frames + (later ? 128 : 64), 8);
+}
+
+/* The process runs on while its memory is read: its innermost frame is that of a call that has ended when the frames are read. */
+static bool read_torn(struct uw_memory *memory, const struct uw_range *ranges, size_t n, void *to)
+{
+	uint8_t *at = to;
+
+	set_torn(false);
+	for (size_t i = 0; i < n; i++) {
+		ssize_t got;
+
+		if (ranges[i].address == torn.frames && ranges[i].len == VM_PAGE)
+			set_torn(true);
+		got = sc_read(memory, ranges[i].address, at, ranges[i].len);
+		got = got < 0 ? 0 : got;
+		memset(at + got, 0, ranges[i].len - (size_t)got);
+		at += ranges[i].len;
+	}
+	return true;
+}
+
+/* Frames of two moments are none of the sample. */
+static void test_ruby_torn(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t file, thread, context;
+	struct program p = {0};
+
+	sc_ruby_init(&sc);
+	file = sc_string(&sc, "a.rb");
+	torn.vm = sc_heap(&sc, 128);
+	thread = sc_heap(&sc, 128);
+	context = sc_heap(&sc, 128);
+	sc_set(&sc, torn.vm, torn.vm + 64, 8);
+	sc_set(&sc, torn.vm + 64 + TORN_THREAD, thread, 8);
+	sc_set(&sc, thread + TORN_CONTEXT, context, 8);
+	torn.current = context + TORN_INNERMOST;
+	p.main = sc_ruby_function(&sc, "<main>", file, 1, SC_CODE);
+	p.f = sc_ruby_function(&sc, "f", file, 5, SC_CODE);
+	torn.before = p.g = sc_ruby_function(&sc, "g", file, 7, SC_CODE);
+	torn.after = p.other = sc_ruby_function(&sc, "other", file, 9, SC_CODE);
+	torn.frames = (sc_heap(&sc, 3 * VM_PAGE) + VM_PAGE - 1) & ~(uint64_t)(VM_PAGE - 1);
+	sc_ruby_frame(&sc, torn.frames + 64, p.f, sc_code(&sc, p.f) + 24, 0x22220001);
+	sc_ruby_frame(&sc, torn.frames + 192, p.main, sc_code(&sc, p.main) + 32, 0x44440021);
+	set_torn(false);
+	set_registers(f, torn.frames + 64, sc_code(&sc, p.f) + 24);
+	put_stack(f, &p);
+	f->stack[INNER_RA] = ROOTED + 1;
+	run(f, FRAMED);
+	EXPECT(f, named(p.f, 3), GUESSED(p.g, 4), GUESSED(p.main, 4), CALLED(ROOTED + 1));
+	sc.memory.read_ranges = read_torn;
+	for (int i = 0; i < 3; i++) { /* the pages are known from the first one on */
+		interpreter_rests(f->engine);
+		run(f, FRAMED);
+		EXPECT(f, named(p.f, 3), FRAMED, CALLED(ROOTED + 1));
+		assert_true(f->res.lacks_functions);
+	}
+	uw_module_unref(p.module);
+	torn.vm = 0;
 }
 
 /* Frames that lead in a circle, to nothing, or out of the process: nothing is read without end. */
@@ -665,6 +750,7 @@ int main(void)
 		TEST(test_php_callee),
 		TEST(test_ruby),
 		TEST(test_ruby_jumped),
+		TEST(test_ruby_torn),
 		TEST(test_ruby_method_frames),
 		TEST(test_wrong_frames),
 		TEST(test_pending),
