@@ -243,18 +243,22 @@ struct script_function *frames_function_at(struct frames_walk *fw, uint64_t addr
 	return f && (!sign || f->parts.sign == sign) ? f : NULL;
 }
 
+/* The code of a function that was freed is another one's by now, which was found later. */
 struct script_function *frames_function_of(struct frames_walk *fw, uint64_t instruction)
 {
+	struct script_function *last = NULL;
+
 	for (size_t i = 0; i < SCRIPT_FUNCTIONS; i++) {
 		struct script_function *f = &fw->s->functions[i];
 
-		if (f->serial != fw->s->serial || f->gone || !script_function_has(f, instruction))
+		if (f->serial != fw->s->serial || f->gone || !script_function_has(f, instruction) ||
+		    (last && f->since <= last->since))
 			continue;
 		f = read_function(fw, f->address);
 		if (f && script_function_has(f, instruction))
-			return f;
+			last = f;
 	}
-	return NULL;
+	return last;
 }
 
 const struct script_function *frames_with_class(const struct frames_walk *fw,

@@ -621,6 +621,44 @@ static void test_ruby_method_frames(void **state)
 	uw_module_unref(p.module);
 }
 
+/* The code of a function that was freed is another one's, while the words of the first one are as they were. */
+static void check_code_again(struct fixture *f, bool swapped)
+{
+	uint64_t frames, file, functions[2], body;
+	struct program p = {0};
+
+	sc_ruby_init(&sc);
+	file = sc_string(&sc, "a.rb");
+	p.main = sc_ruby_function(&sc, "<main>", file, 1, SC_CODE);
+	p.other = sc_ruby_function(&sc, "other", file, 9, SC_CODE);
+	functions[swapped] = sc_ruby_function(&sc, "f", file, 5, SC_CODE);
+	functions[!swapped] = sc_ruby_function(&sc, "g", file, 7, SC_CODE);
+	memcpy(&body, sc.bytes + (functions[1] + 16 - SC_BASE), 8);
+	sc_set(&sc, body + 8, sc_code(&sc, functions[0]), 8);
+	frames = sc_ruby_frames(&sc);
+	sc_ruby_frame(&sc, frames + 128, p.main, sc_code(&sc, p.main) + 32, 0x44440021);
+	set_registers(f, frames + 64, sc_code(&sc, functions[0]) + 24);
+	put_stack(f, &p);
+	f->stack[INNER_RA] = ROOTED + 1;
+	for (int i = 0; i < 2; i++) {
+		sc_ruby_frame(&sc, frames + 64, functions[i], sc_code(&sc, functions[i]) + 24,
+			      0x22220001);
+		run(f, FRAMED);
+		assert_int_equal(f->frames[0], named(functions[i], 3));
+	}
+	/* The frame is that of another call by now. */
+	sc_ruby_frame(&sc, frames + 64, p.other, sc_code(&sc, p.other) + 24, 0x22220001);
+	run(f, FRAMED);
+	assert_int_equal(f->frames[0], named(functions[1], 3));
+	uw_module_unref(p.module);
+}
+
+static void test_ruby_code_again(void **state)
+{
+	check_code_again(*state, false);
+	check_code_again(*state, true);
+}
+
 static void set_torn(bool later)
 {
 	uint64_t caller = later ? torn.after : torn.before;
@@ -750,6 +788,7 @@ int main(void)
 		TEST(test_php_callee),
 		TEST(test_ruby),
 		TEST(test_ruby_jumped),
+		TEST(test_ruby_code_again),
 		TEST(test_ruby_torn),
 		TEST(test_ruby_method_frames),
 		TEST(test_wrong_frames),
