@@ -255,27 +255,19 @@ static uint32_t find_calls(struct frames_walk *fw, uint64_t address, struct call
 }
 
 /* The calls of this moment; returns how many.  A thread on another CPU runs on while its memory is read.  PHP: all, if the innermost
- * frame is the same before and after.  Ruby, where another call's frame is often at the same place: those that a second reading,
- * right after the first one, shows as well. */
+ * frame is the same before and after.  Ruby, where another call's frame is often at the same place: those of one request. */
 static uint32_t current_calls(struct frames_walk *fw, uint64_t at, struct call calls[NOTED_MAX])
 {
 	struct vm_memory *memory = &fw->s->memory;
-	struct call before[NOTED_MAX];
-	uint32_t n = find_calls(fw, fw->current, calls), n_before = n, kept = 0;
 	uint64_t now, seen[2];
+	uint32_t n;
 
-	if (!fw->ruby)
-		return vm_memory_read_once(memory, at, &now, sizeof(now)) && now == fw->current ? n
-												: 0;
-	memcpy(before, calls, n * sizeof(*calls));
-	vm_memory_renew(memory, memory->memory, memory->left);
-	if (!frames_read_current(fw) || !frames_read_at_once(fw, fw->current, seen))
+	if (fw->ruby && !frames_read_at_once(fw, fw->current, seen))
 		return 0;
 	n = find_calls(fw, fw->current, calls);
-	for (uint32_t i = 0; i < n; i++)
-		if (memmem(before, n_before * sizeof(*calls), &calls[i], sizeof(*calls)))
-			calls[kept++] = calls[i];
-	return kept;
+	if (fw->ruby)
+		return n;
+	return vm_memory_read_once(memory, at, &now, sizeof(now)) && now == fw->current ? n : 0;
 }
 
 static void note_calls(struct frames_walk *fw)
