@@ -136,7 +136,7 @@ NOINLINE void spin(uint64_t until)
 }
 
 /* Two processes on one CPU: each has half of it at most.  What the kernel counted is read when they have ended, as a process may be
- * preempted on its way out, too. */
+ * preempted while it exits, too. */
 static void share_cpu(void)
 {
 	uint64_t until = now(CLOCK_MONOTONIC) + SPIN_MS * 1000000ull;
