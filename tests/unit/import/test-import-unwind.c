@@ -75,7 +75,7 @@ static void test_as_without_thread(void **state)
 }
 
 #ifdef __SANITIZE_ADDRESS__
-enum { FEW = 200 }; /* each sample reads its modules anew */
+enum { FEW = 200 }; /* each sample reads its modules again */
 #else
 enum { FEW = MANY };
 #endif
