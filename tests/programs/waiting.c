@@ -177,7 +177,7 @@ static void share_cpu(void)
 		sum += run_delay(name) - before[i];
 		waitpid(pids[i], NULL, 0);
 	}
-	if (before[0] && before[1])
+	if (sum)
 		printf("twin preempted 0 %llu\n", (unsigned long long)sum);
 }
 
