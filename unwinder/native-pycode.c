@@ -171,11 +171,8 @@ const struct script_function *python_code_at(struct python_walk *pw, uint64_t ad
 
 bool python_is_known(const struct python_walk *pw, uint64_t id)
 {
-	const struct script_function *c;
+	const struct script_function *c = script_function_slot(pw->s, id & ~UW_PYTHON_SIGN);
 
-	if (!pw->w->snapshot->python_missed)
-		return true;
-	c = script_function_slot(pw->s, id & ~UW_PYTHON_SIGN);
 	return c->serial == pw->s->serial && id_of(c) == id && !c->gone &&
 	       c->found <= pw->w->snapshot->time;
 }

@@ -67,8 +67,8 @@ static inline uint64_t id_of(const struct script_function *code)
 /* ---- native-pycode.c ---- */
 /* The code object at @address; NULL: there is none.  One that was freed is replaced when another is at its address. */
 const struct script_function *python_code_at(struct python_walk *pw, uint64_t address);
-/* May the function with this id be proved?  Where frames are copied of other samples (uw_snapshot.python_missed), only if its code object was
- * read before this one: another one may have been there. */
+/* May the function with this id be proved?  Only if its code object was read before the sample, too: where it was found first after that,
+ * another one may have been there. */
 bool python_is_known(const struct python_walk *pw, uint64_t id);
 /* The code object of @f: with the sign that it had at the sample, where that is known, whatever is there by now; it is valid up to the
  * next call.  Else the same as python_code_at(). */

@@ -157,8 +157,6 @@ struct uw_snapshot {
 	 * UW_PYTHON_WORDS words each.  0: they were not copied, and are read from the process. */
 	const uint64_t *python;
 	uint32_t n_python;
-	/* These are copied of other samples, so little was read before this one: what was not is marked as guessed. */
-	bool python_missed;
 };
 
 struct uw_result {

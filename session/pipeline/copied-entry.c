@@ -28,7 +28,6 @@ static void attach_frames(struct python_stacks *stacks, const struct record_samp
 	const struct process *process = e->info.process;
 	struct python_stack stack;
 
-	e->python_missed = stacks != NULL;
 	if (!stacks || !e->regs || e->arch != UW_ARCH_X86_64 || !process ||
 	    !(process->language || process->has_stg || process->has_go) ||
 	    !python_stacks_find(stacks, e->info.tid, e->regs[UW_X86_SP], sample->time, &stack))
@@ -37,7 +36,6 @@ static void attach_frames(struct python_stacks *stacks, const struct record_samp
 	e->n_python = stack.n;
 	e->python_position = stack.position;
 	e->has_python = true;
-	e->python_missed = false;
 }
 
 void copied_entry_attach(struct deep *deep, struct python_stacks *stacks,

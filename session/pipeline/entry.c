@@ -101,7 +101,6 @@ void entry_snapshot(const struct entry *e, struct uw_snapshot *snapshot)
 		.check_chain = e->check_chain,
 		.python = e->python,
 		.n_python = e->n_python,
-		.python_missed = e->python_missed,
 	};
 	if (e->n_chain)
 		snapshot->chain = entry_chain_part(e, CHAIN_USER, &snapshot->n_chain);

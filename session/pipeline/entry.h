@@ -64,8 +64,7 @@ struct entry {
 	uint32_t shortened; /* in the park: bytes of the stack that were kept; 0: info.stack_len */
 	bool deep;	    /* the stack is a longer copy (perf/at-sample.h), to be put */
 	uint64_t deep_position;
-	bool python_missed; /* as in uw_snapshot */
-	bool has_python;    /* `python` is in a record to be put (copied-entry.h) */
+	bool has_python; /* `python` is in a record to be put (copied-entry.h) */
 	uint64_t python_position;
 
 	struct sample_info info;
