@@ -126,6 +126,10 @@ while_run() {
 	kill -STOP $1
 	return $status
 }
+is_target() { [[ $(readlink "/proc/$1/exe") == "$TMP/bin/"* ]]; } # setpriv has become the program, with its rights
+for pid in $BOBS $ROOTS $ENTITLED $GROUPED; do
+	wait_for is_target $pid
+done
 kill -STOP $BOBS $ROOTS $ENTITLED $GROUPED
 
 NAMED='^recursion;.*main;(recurse_even;recurse_odd;){20,}.*burn '
