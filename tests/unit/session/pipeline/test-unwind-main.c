@@ -43,8 +43,10 @@ static void test_in_main(void **state)
 	push(f, &(struct entry){.kind = ENTRY_FLUSH, .info.count = 9});
 	push(f, &(struct entry){.kind = ENTRY_DRAIN});
 	serve(f);
-	assert_int_equal(slot_queue_consumed(&f->in), 42);
-	assert_int_equal(atomic_load(&f->in_waker.state), WAKER_ASLEEP);
+	/* All, but on a slow machine: what is left after a turn of 2 ms is the thread's. */
+	assert_true(slot_queue_consumed(&f->in) > 0);
+	assert_true(are_consumed(f, 42));
+	wait_asleep(f);
 	for (uint32_t i = 0; i < 40; i++) {
 		o = byte_queue_next(&f->out, &len);
 		assert_non_null(o);
