@@ -32,6 +32,7 @@ enum {
 	ROWS_MAX = 1 << 16,
 	SCOPES_MAX = 64,
 	FUNCTIONS_MAX = 2,
+	DIES_MAX = 1 << 25, /* looked at for the scopes of names, of one file: some seconds */
 	NAMED = 256
 };
 
@@ -59,6 +60,7 @@ struct uw_lines {
 		const void *declared; /* where its DIE lies */
 		char *name;
 	} named[NAMED]; /* names that took a search of a unit */
+	uint32_t n_dies;
 	size_t bytes;
 };
 
@@ -475,21 +477,23 @@ static Dwarf_Die declaration_of(Dwarf_Die die)
 }
 
 /* The child of @scope in which @at lies.  Only offsets that grow are followed: the sibling is what the file states. */
-static bool child_around(Dwarf_Die *scope, Dwarf_Off at, Dwarf_Die *ret_child)
+static bool child_around(struct uw_lines *lines, Dwarf_Die *scope, Dwarf_Off at,
+			 Dwarf_Die *ret_child)
 {
 	bool found = false;
 	Dwarf_Die die;
 
 	if (dwarf_child(scope, &die) != 0)
 		return false;
-	while (dwarf_dieoffset(&die) <= at &&
+	while (dwarf_dieoffset(&die) <= at && lines->n_dies < DIES_MAX &&
 	       (!found || dwarf_dieoffset(&die) > dwarf_dieoffset(ret_child))) {
 		*ret_child = die;
 		found = true;
+		lines->n_dies++;
 		if (dwarf_siblingof(ret_child, &die) != 0)
 			break;
 	}
-	return found;
+	return found && lines->n_dies < DIES_MAX;
 }
 
 static bool is_cplusplus(Dwarf_Die *unit)
@@ -515,11 +519,11 @@ static bool linkage_name(Dwarf_Die *die, char *to, size_t size)
 	return to[0];
 }
 
-static void function_name(Dwarf_Die *die, int depth, char *to, size_t size);
+static void function_name(struct uw_lines *lines, Dwarf_Die *die, int depth, char *to, size_t size);
 
 /* Adds @scope, in which the function @function lies, to the @used bytes of @to.  Returns the bytes that are used then. */
-static size_t add_scope(Dwarf_Die *scope, const char *function, int depth, char *to, size_t used,
-			size_t size)
+static size_t add_scope(struct uw_lines *lines, Dwarf_Die *scope, const char *function, int depth,
+			char *to, size_t used, size_t size)
 {
 	const char *name = dwarf_diename(scope);
 	int n;
@@ -536,7 +540,7 @@ static size_t add_scope(Dwarf_Die *scope, const char *function, int depth, char 
 	case DW_TAG_subprogram: /* whole, as it may lie elsewhere than its declaration */
 		if (depth == FUNCTIONS_MAX)
 			return used;
-		function_name(scope, depth + 1, to, size);
+		function_name(lines, scope, depth + 1, to, size);
 		used = strlen(to);
 		name = "";
 		break;
@@ -549,7 +553,7 @@ static size_t add_scope(Dwarf_Die *scope, const char *function, int depth, char 
 
 /* Functions of one unit alone, as those of an anonymous namespace and lambdas, have no linkage name where they are inlined everywhere:
  * the scopes around the declaration are put in front of the name, as the demangler would. */
-static void scoped_name(Dwarf_Die *die, int depth, char *to, size_t size)
+static void scoped_name(struct uw_lines *lines, Dwarf_Die *die, int depth, char *to, size_t size)
 {
 	Dwarf_Die declared = declaration_of(*die), scope;
 	const char *name = dwarf_diename(&declared);
@@ -562,18 +566,20 @@ static void scoped_name(Dwarf_Die *die, int depth, char *to, size_t size)
 		uw_demangle(name, to, size);
 		return;
 	}
-	for (int i = 0;
-	     i < SCOPES_MAX && child_around(&scope, at, &scope) && dwarf_dieoffset(&scope) < at;
+	for (int i = 0; i < SCOPES_MAX && child_around(lines, &scope, at, &scope) &&
+			dwarf_dieoffset(&scope) < at;
 	     i++)
-		used = add_scope(&scope, name, depth, to, used, size);
+		used = add_scope(lines, &scope, name, depth, to, used, size);
+	if (lines->n_dies >= DIES_MAX) /* rather none than some of the scopes */
+		used = 0;
 	(void)snprintf(to + used, size - used, "%s", name);
 }
 
 /* @depth: of functions around it that are named already. */
-static void function_name(Dwarf_Die *die, int depth, char *to, size_t size)
+static void function_name(struct uw_lines *lines, Dwarf_Die *die, int depth, char *to, size_t size)
 {
 	if (!linkage_name(die, to, size))
-		scoped_name(die, depth, to, size);
+		scoped_name(lines, die, depth, to, size);
 }
 
 /* As function_name(), but each name is searched for once while no other takes its place. */
@@ -587,7 +593,7 @@ static void name_of(struct uw_lines *lines, Dwarf_Die *die, char *to, size_t siz
 	declared = declaration_of(*die).addr;
 	i = ((uintptr_t)declared * 0x9e3779b97f4a7c15ull >> 32) % NAMED;
 	if (lines->named[i].declared != declared) {
-		scoped_name(die, 0, to, size);
+		scoped_name(lines, die, 0, to, size);
 		free(lines->named[i].name);
 		lines->named[i].name = strdup(to);
 		lines->named[i].declared = lines->named[i].name ? declared : NULL;
