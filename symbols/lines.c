@@ -32,7 +32,10 @@ enum {
 	ROWS_MAX = 1 << 16,
 	SCOPES_MAX = 64,
 	FUNCTIONS_MAX = 2,
-	DIES_MAX = 1 << 25, /* looked at for the scopes of names, of one file: some seconds */
+	/* Bytes of DIEs that are looked at for the scopes of a name, and of all names of a file: a tenth of a second, and some seconds. */
+	NAME_LOOK = 1 << 24,
+	FILE_LOOK = 1 << 30,
+	DIE_LOOK = 16, /* a DIE, the children of which are skipped */
 	NAMED = 256
 };
 
@@ -59,8 +62,8 @@ struct uw_lines {
 	struct {
 		const void *declared; /* where its DIE lies */
 		char *name;
-	} named[NAMED]; /* names that took a search of a unit */
-	uint32_t n_dies;
+	} named[NAMED];		  /* names that took a search of a unit */
+	uint64_t looked, look_to; /* ... and the bound for the name in hand */
 	size_t bytes;
 };
 
@@ -485,15 +488,18 @@ static bool child_around(struct uw_lines *lines, Dwarf_Die *scope, Dwarf_Off at,
 
 	if (dwarf_child(scope, &die) != 0)
 		return false;
-	while (dwarf_dieoffset(&die) <= at && lines->n_dies < DIES_MAX &&
+	while (dwarf_dieoffset(&die) <= at && lines->looked < lines->look_to &&
 	       (!found || dwarf_dieoffset(&die) > dwarf_dieoffset(ret_child))) {
+		bool skips = dwarf_hasattr(&die, DW_AT_sibling);
+
 		*ret_child = die;
 		found = true;
-		lines->n_dies++;
 		if (dwarf_siblingof(ret_child, &die) != 0)
 			break;
+		lines->looked +=
+			skips ? DIE_LOOK : dwarf_dieoffset(&die) - dwarf_dieoffset(ret_child);
 	}
-	return found && lines->n_dies < DIES_MAX;
+	return found && lines->looked < lines->look_to;
 }
 
 static bool is_cplusplus(Dwarf_Die *unit)
@@ -570,7 +576,7 @@ static void scoped_name(struct uw_lines *lines, Dwarf_Die *die, int depth, char 
 			dwarf_dieoffset(&scope) < at;
 	     i++)
 		used = add_scope(lines, &scope, name, depth, to, used, size);
-	if (lines->n_dies >= DIES_MAX) /* rather none than some of the scopes */
+	if (lines->looked >= lines->look_to) /* rather none than some of the scopes */
 		used = 0;
 	(void)snprintf(to + used, size - used, "%s", name);
 }
@@ -593,6 +599,7 @@ static void name_of(struct uw_lines *lines, Dwarf_Die *die, char *to, size_t siz
 	declared = declaration_of(*die).addr;
 	i = ((uintptr_t)declared * 0x9e3779b97f4a7c15ull >> 32) % NAMED;
 	if (lines->named[i].declared != declared) {
+		lines->look_to = min_u64(lines->looked + NAME_LOOK, FILE_LOOK);
 		scoped_name(lines, die, 0, to, size);
 		free(lines->named[i].name);
 		lines->named[i].name = strdup(to);

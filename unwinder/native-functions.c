@@ -258,7 +258,8 @@ struct script_function *frames_function_of(struct frames_walk *fw, uint64_t inst
 		if (f && script_function_has(f, instruction))
 			last = f;
 	}
-	return last;
+	/* What was read after it may have taken its place. */
+	return last && script_function_has(last, instruction) ? last : NULL;
 }
 
 const struct script_function *frames_with_class(const struct frames_walk *fw,
