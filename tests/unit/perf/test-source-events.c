@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 
-
 #include "tests/unit/perf/source-fixture.h"
 
 enum { N_CALLS = 57 };
