@@ -10,7 +10,8 @@
  *                                     └─── to be filled ─────┘
  *
  * Which functions have called which is learned from what was read of the process, at any time.  Where one sequence of known callers
- * alone fills the room, these are the callers.  Of several, the frames outwards of the place where all meet are, and that one.
+ * alone fills the room, these are the callers.  Of several, the frames outwards of the place where all meet are, and that one; the others
+ * are guesses, of the sequence that was seen most.
  *
  * A call that was never seen may fill the room as well: where the caller of g has called another function with a frame as large as g's,
  * g is a guess until it was often seen to call the function inwards (may_have_twin()), or where both were seen to.  Where the frame at
@@ -24,6 +25,7 @@ enum {
 		2, /* readings that show a function's callers: proved where the room is filled, */
 	SEEN_ALL = 128, /* ... and where it is not known */
 	SEEN_OFTEN = 8, /* readings that show one caller: a caller that was never seen is rarer */
+	RARE = 8, /* times as often is one sequence seen that is shown, as a guess, where others fill the room */
 	CHUNK_BYTES = 64 << 10,
 	CHUNK_BEGIN =
 		32, /* bytes before the first frame of a piece of the stack, at a page's begin */
@@ -102,6 +104,7 @@ bool script_call_has_twin(struct native_script *s, uint64_t inner, uint64_t id, 
 
 	for (uint32_t i = 0; edge && i < c->n; i++)
 		if (&c->callers[i] != edge && c->callers[i].size == edge->size &&
+		    (uint64_t)c->callers[i].seen * RARE > edge->seen &&
 		    edge_of(s, c->callers[i].id, outer) && !are_alike(s, c->callers[i].id, id))
 			return true;
 	return false;
@@ -154,6 +157,8 @@ struct search {
 	const struct script_room *room;
 	struct script_node *nodes;
 	uint32_t n, max, goal, n_goals;
+	uint32_t seen,
+		seen_next; /* readings that show the rarest call of the goal's sequence, of the next one's */
 	bool doubtful; /* a sequence that is not known to the end */
 };
 
@@ -191,16 +196,21 @@ static uint16_t *place_of_node(struct search *q, const struct script_node *node)
 	}
 }
 
+/* Is the way to @a the better guess than that to @b, the same place? */
+static bool is_likelier(const struct script_node *a, const struct script_node *b)
+{
+	return a->likely > b->likely || (a->likely == b->likely && a->seen > b->seen);
+}
+
 /* The node of @caller behind node @parent. */
-static void add_node(struct search *q, uint32_t parent, const struct script_caller *caller,
-		     uint32_t seen)
+static void add_node(struct search *q, uint32_t parent, const struct script_caller *caller)
 {
 	const struct script_node *p = &q->nodes[parent];
 	struct script_node node = {
 		.id = caller->id,
 		.top = p->top - caller->size,
 		.parent = parent,
-		.seen = (uint32_t)min_u64(seen, p->seen),
+		.seen = (uint32_t)min_u64(caller->seen, p->seen),
 		.anchored = p->anchored && !(caller->size && leaves_chunk(q, p->top)),
 		.hidden = caller->hidden,
 		.likely = p->likely +
@@ -220,7 +230,7 @@ static void add_node(struct search *q, uint32_t parent, const struct script_call
 		else
 			same->many = true;
 		/* (a parent has a lower number than its children: no circle) */
-		if (node.likely > same->likely && parent < *place - 1u) {
+		if (is_likelier(&node, same) && parent < *place - 1u) {
 			node.many = true;
 			node.loops = same->loops;
 			*same = node;
@@ -233,16 +243,29 @@ static void add_node(struct search *q, uint32_t parent, const struct script_call
 	}
 }
 
-static void add_goal(struct search *q, uint32_t node)
+/* @outer has called the function of @node. */
+static void add_goal(struct search *q, uint32_t node, const struct script_caller *outer)
 {
 	const struct script_node *p = &q->nodes[node];
+	uint32_t seen = (uint32_t)min_u64(outer->seen, p->seen);
 
 	if (p->anchored && q->room->end && p->top != q->room->end)
 		return;
 	if (q->room->root && (node ? p->top == q->nodes[p->parent].top : !q->room->top))
 		return;
-	q->goal = node;
-	q->n_goals++;
+	if (!q->n_goals++ || seen > q->seen) {
+		q->seen_next = q->n_goals > 1 ? q->seen : 0;
+		q->seen = seen;
+		q->goal = node;
+	} else {
+		q->seen_next = (uint32_t)max_u64(q->seen_next, seen);
+	}
+}
+
+/* Is there one sequence, or one that is far more frequent than the others? */
+static bool has_goal(const struct search *q)
+{
+	return q->n_goals == 1 || (q->n_goals && q->seen >= (uint64_t)RARE * q->seen_next);
 }
 
 static void expand(struct search *q, uint32_t node)
@@ -255,9 +278,9 @@ static void expand(struct search *q, uint32_t node)
 	}
 	for (uint32_t i = 0; i < c->n; i++)
 		if (c->callers[i].id == q->room->outer)
-			add_goal(q, node);
+			add_goal(q, node, &c->callers[i]);
 		else if (c->callers[i].id != SCRIPT_RUN_ENDS)
-			add_node(q, node, &c->callers[i], c->seen);
+			add_node(q, node, &c->callers[i]);
 }
 
 /* From the outermost function of the run inwards.  Where several sequences fit, the likely one is a guess; up to a frame that
@@ -267,7 +290,7 @@ static void collect(const struct search *q, struct script_callers *ret)
 	const struct script_node *goal = &q->nodes[q->goal];
 	uint32_t i = q->goal, seen = UINT32_MAX;
 	uint64_t outer = q->room->outer;
-	bool many = q->nodes[0].many || q->nodes[0].loops;
+	bool many = q->n_goals > 1 || q->nodes[0].many || q->nodes[0].loops;
 
 	ret->anchored = goal->anchored && q->room->end;
 	for (; i; i = q->nodes[i].parent) {
@@ -329,8 +352,9 @@ static bool search(struct native_script *s, const struct script_room *room,
 		ret->whole = ret->anchored = true; /* it has the room alone */
 		return true;
 	}
-	if (q.n_goals == 1)
+	if (has_goal(&q))
 		collect(&q, ret);
+	ret->doubtful = q.doubtful;
 	return ret->whole;
 }
 
@@ -342,9 +366,13 @@ bool script_call_search(struct native_script *s, const struct script_room *room,
 	uint64_t *vain = &s->vain[key % SCRIPT_VAIN];
 
 	*ret = (struct script_callers){.n = 0};
-	key ^= hash_u64(s->n_calls ^ (uint64_t)s->serial << 32);
-	if (*vain == key || search(s, room, ret))
-		return *vain != key;
-	*vain = key;
+	key = (key ^ hash_u64(s->n_calls ^ (uint64_t)s->serial << 32)) & ~1ull;
+	if ((*vain & ~1ull) == key) {
+		ret->doubtful = *vain & 1;
+		return false;
+	}
+	if (search(s, room, ret))
+		return true;
+	*vain = key | ret->doubtful;
 	return false;
 }

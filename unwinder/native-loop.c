@@ -6,6 +6,7 @@
  *     lea 0x6(%rdi),%r10       ... by a register that was loaded from a slot
  *     movzbl 0x1(%rbp),%r14d   it is fetched through a register of this kind, or one that was loaded from a slot
  *     mov 0x38(%rbp),%rax      ... from the frame: it is nowhere else
+ *     mov %r10,0x28(%rsp)      it is put away during a later call: that slot has something else in the call in hand
  *
  * The bytes are looked at from each offset, so what is found may be none of these: the caller checks that the word is in a function.
  * Numbers of registers are those of the instruction set. */
@@ -16,14 +17,15 @@ enum {
 	FRAME_INSTR = 56,
 	INSN_MAX = 8,
 	JUMP_MAX = 1 << 18,
+	SLOTS = 512 / 8, /* of the loop's stack that later code may use again */
 	PRESERVED = 1 << 3 | 1 << 5 | 0xf << 12,
 };
 
 /* Of one instruction of the kinds above. */
 struct insn {
-	enum { OTHER, LOAD, MOVE, FETCH, SUM } kind;
-	unsigned to, from; /* registers */
-	int32_t at;	   /* LOAD, FETCH: offset from the register @from */
+	enum { OTHER, LOAD, STORE, MOVE, FETCH, SUM } kind;
+	unsigned to, from; /* registers; STORE: @to is put where @from points */
+	int32_t at;	   /* LOAD, STORE, FETCH: offset from the register @from */
 };
 
 /* The memory operand of ModRM at @p with @rex, without an index. */
@@ -73,8 +75,8 @@ static struct insn decode(const uint8_t *p)
 			i.to = to;
 		}
 		i.kind = MOVE;
-	} else if (p[0] == 0x8b && memory_operand(p + 1, rex, &i)) {
-		i.kind = LOAD;
+	} else if (memory_operand(p + 1, rex, &i)) {
+		i.kind = p[0] == 0x8b ? LOAD : STORE;
 	}
 	return i;
 }
@@ -105,30 +107,53 @@ static bool jumps(const uint8_t *p, int64_t *ret_to)
 	return to > -JUMP_MAX && to < JUMP_MAX;
 }
 
+/* Which slots of the call in hand the registers and the slots have by now; < 0: none. */
+struct contents {
+	int32_t registers[16], slots[SLOTS];
+};
+
+/* What the slot at @at of the loop's stack has. */
+static int32_t *content_of(struct contents *c, int32_t at)
+{
+	return at >= 0 && !(at & 7) && at / 8 < SLOTS ? &c->slots[at / 8] : NULL;
+}
+
+static void copy_content(struct contents *c, const struct insn *insn)
+{
+	int32_t *slot = insn->from == RSP ? content_of(c, insn->at) : NULL;
+
+	if (insn->kind == LOAD)
+		c->registers[insn->to] = slot ? *slot : -1;
+	else if (insn->kind == STORE && slot)
+		*slot = c->registers[insn->to];
+}
+
 uint64_t script_loop_slots(struct script_slot *s, const uint8_t *code, size_t len, uint64_t address,
 			   unsigned next)
 {
-	int32_t slots[16];
+	struct contents c;
 	int64_t to;
 
-	for (size_t i = 0; i < ARRAY_SIZE(slots); i++)
-		slots[i] = -1;
+	for (size_t i = 0; i < ARRAY_SIZE(c.registers); i++)
+		c.registers[i] = -1;
+	for (int32_t i = 0; i < SLOTS; i++)
+		c.slots[i] = 8 * i;
 	for (size_t i = 0; i + INSN_MAX <= len && s->n < SCRIPT_WHERES; i++) {
 		struct insn insn = decode(code + i);
 
 		if (jumps(code + i, &to))
 			return to ? address + i + (uint64_t)to : 0;
-		if (insn.kind == LOAD && insn.from == RSP && insn.at >= 0 && !(insn.at & 7)) {
-			slots[insn.to] = insn.at;
-			if (insn.to == next)
-				add(s, SCRIPT_IN_SLOT, insn.at);
+		copy_content(&c, &insn);
+		if (insn.kind == LOAD && insn.from == RSP) {
+			if (insn.to == next && c.registers[next] >= 0)
+				add(s, SCRIPT_IN_SLOT, c.registers[next]);
 		} else if (insn.kind == LOAD && insn.at == FRAME_INSTR) {
 			add(s, SCRIPT_IN_FRAME, (int32_t)insn.from);
 		} else if (insn.kind != FETCH &&
 			   ((insn.kind != SUM && insn.kind != MOVE) || insn.to != next)) {
 			continue;
-		} else if (slots[insn.from] >= 0) {
-			add(s, SCRIPT_IN_SLOT, slots[insn.from]);
+		} else if (c.registers[insn.from] >= 0) {
+			add(s, SCRIPT_IN_SLOT, c.registers[insn.from]);
 		} else if (is_preserved(insn.from)) {
 			add(s, SCRIPT_IN_REGISTER, (int32_t)insn.from);
 		}

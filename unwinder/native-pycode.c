@@ -13,7 +13,8 @@ enum {
 	SEARCH_PART = 64,  /* part of the time that searches in vain take at most */
 	CODE_TYPE = 8,
 	CODE_UNITS = 16,
-	CODE_FLAGS = 48,		 /* i32 */
+	CODE_FLAGS = 48, /* i32 */
+	NOP_OF_12 = 9,
 	GENERATOR = 0x20 | 0x80 | 0x200, /* ... coroutines, too */
 	WORDS_MAX = 1 << 16,		 /* of a frame */
 	/* An object is read again with those that will be soon. */
@@ -45,8 +46,11 @@ static bool code_of_bytes(const struct python_walk *pw, uint64_t address, const 
 	};
 	if (!(half_of(bytes, CODE_FLAGS) & GENERATOR) && words <= WORDS_MAX)
 		ret_code->size = 8 * (uint32_t)words;
-	/* _Py_InitCleanup: no function has the same text for its file and its name. */
-	ret_code->hidden = ret_code->filename == ret_code->qualname;
+	/* _Py_InitCleanup: no function has the same text for its file and its name.  3.12: the code of entry frames is NOP, INTERPRETER_EXIT,
+	 * RESUME; that of no function begins with NOP. */
+	ret_code->hidden = ret_code->filename == ret_code->qualname ||
+			   (pw->py->version == 0x30c && content->units == 3 &&
+			    bytes[o->bytecode] == NOP_OF_12);
 	return word_of(bytes, CODE_TYPE) == pw->py->code_type && content->units &&
 	       content->units <= UNITS_MAX;
 }

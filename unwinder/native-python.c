@@ -34,22 +34,16 @@
 
 enum {
 	RUN_ROOM = 640, /* bytes from an entry frame to the return address of its run */
-	FRAME_SIZE = UW_PYTHON_FRAME,
 	OWNED_BY_GENERATOR = 1,
 	OWNED_BY_C = 3,
 	CODE_TAG = 7, /* 3.14 on: bits of the pointer to the code object */
 	INSTR_AT = 56,
 	STACK_AT =
 		64, /* up to 3.13 the size of its stack, i32: -1 while it runs; then a pointer, 0 while it runs */
-	NOTED_MAX = 64, /* frames of a run */
-	CHUNK_BEGIN =
-		32, /* bytes before the first frame of a piece of CPython's stack, at a page's begin */
 	CHUNK_BYTES = 64 << 10,
-	C_STACK = 1 << 20, /* bytes below the sample's stack pointer that a later stack may have */
 	LATE_MAX = 128,
 	SEARCHES = 4,
 	NATIVE_MAX = 4, /* frames of C code that know a run's first function again */
-	RUN_ENDS = 1,	/* in place of a caller's code */
 	SIGN_MASK = (1 << PYTHON_SIGN_BITS) - 1,
 };
 
@@ -72,12 +66,11 @@ static const uint64_t *exact_frame(struct python_walk *pw, uint64_t address)
 	return NULL;
 }
 
-/* The Python frame at @address, as far as it looks like one. */
-static bool read_frame(struct python_walk *pw, uint64_t address, struct python_frame *ret_frame)
+bool python_read_frame(struct python_walk *pw, uint64_t address, struct python_frame *ret_frame)
 {
 	const uint64_t *exact = exact_frame(pw, address);
 	const struct uw_python_offsets *o = &pw->py->offsets;
-	uint8_t bytes[FRAME_SIZE];
+	uint8_t bytes[UW_PYTHON_FRAME];
 	struct python_frame f = {.address = address};
 
 	if (exact && exact[2] >> 56 < OWNED_BY_C) {
@@ -115,18 +108,18 @@ static bool read_frame(struct python_walk *pw, uint64_t address, struct python_f
 
 /* ---- the C stack ---- */
 
-/* Is the return address of the run at index @run within RUN_ROOM bytes behind @at? */
-static bool is_of_run(const struct python_walk *pw, uint32_t run, uint64_t at)
+/* Where the return address of the run at index @run is, within RUN_ROOM bytes behind @at; 0: it is not there. */
+static uint64_t end_of_run(const struct python_walk *pw, uint32_t run, uint64_t at)
 {
 	const struct walk *w = pw->w;
 	uint64_t ra = run + 1 < w->n ? uw_frame_pc(w->frames[run + 1]) : 0;
 
 	if (!ra || !script_step(pw->s, RUN_ROOM / 8))
-		return false;
+		return 0;
 	for (uint64_t i = at; i < at + RUN_ROOM && in_copy(w, i, 8); i += 8)
 		if (walk_word(w, i) == ra)
-			return true;
-	return false;
+			return i;
+	return 0;
 }
 
 /* 3.12: code is CPython's trampoline, and the instruction is its first.  From 3.13 on: code is None.  The owner's word: up
@@ -134,7 +127,7 @@ static bool is_of_run(const struct python_walk *pw, uint32_t run, uint64_t at)
 static bool is_entry_frame(const struct python_walk *pw, uint32_t run, uint64_t at)
 {
 	const uint16_t owner = pw->py->offsets.owner;
-	uint8_t bytes[FRAME_SIZE];
+	uint8_t bytes[UW_PYTHON_FRAME];
 	uint64_t code, instr, word;
 
 	if (at & 7 || !read_copy(pw->w, at, bytes, sizeof(bytes)))
@@ -145,24 +138,15 @@ static bool is_entry_frame(const struct python_walk *pw, uint32_t run, uint64_t 
 	code = word_of(bytes, pw->py->offsets.code) & ~(uint64_t)CODE_TAG;
 	instr = word_of(bytes, INSTR_AT);
 	return (code == pw->py->none || instr == code + pw->py->offsets.bytecode) &&
-	       is_of_run(pw, run, at + FRAME_SIZE);
+	       end_of_run(pw, run, at + UW_PYTHON_FRAME);
 }
 
 /* The entry frame of a run, 0: not found. */
 static uint64_t find_entry_frame(const struct python_walk *pw, uint32_t run)
 {
-	for (uint64_t at = pw->cursor; in_copy(pw->w, at, FRAME_SIZE) && script_step(pw->s, 1);
+	for (uint64_t at = pw->cursor; in_copy(pw->w, at, UW_PYTHON_FRAME) && script_step(pw->s, 1);
 	     at += 8)
 		if (is_entry_frame(pw, run, at))
-			return at;
-	return 0;
-}
-
-/* 3.11: the _PyCFrame of a run that has @frame, 0: not found. */
-static uint64_t find_cframe(const struct python_walk *pw, uint32_t run, uint64_t frame)
-{
-	for (uint64_t at = pw->cursor; in_copy(pw->w, at, 24) && script_step(pw->s, 1); at += 8)
-		if (walk_word(pw->w, at + 8) == frame && is_of_run(pw, run, at + 24))
 			return at;
 	return 0;
 }
@@ -209,6 +193,17 @@ static uint64_t frame_of_run(struct python_walk *pw, uint32_t k, uint64_t inside
 	return regs.r[pw->py->frame];
 }
 
+/* The instruction that the run outwards of @k has in its register; 0: not known. */
+static uint64_t next_of_outer_run(struct python_walk *pw, uint32_t k)
+{
+	struct cfi_regs regs;
+
+	return k + 1 < pw->s->n_runs && regs_of_run(pw, k + 1, &regs) &&
+			       regs.known >> pw->py->next & 1
+		       ? regs.r[pw->py->next]
+		       : 0;
+}
+
 /* The function that run @k is in, with its frame at @frame and has @late by now, by the loop's registers and its stack
  * as of the sample.  NULL: not known. */
 static const struct script_function *function_of_run(struct python_walk *pw, uint32_t k,
@@ -226,6 +221,8 @@ static const struct script_function *function_of_run(struct python_walk *pw, uin
 	if (pw->s->runs[k] && python_takes_from_frame(pw, pw->s->runs[k], &regs))
 		return NULL;
 	next = regs.known >> py->next & 1 ? regs.r[py->next] : 0;
+	if (next && !pw->s->runs[k] && next == next_of_outer_run(pw, k))
+		return NULL;
 	if (late && next && script_function_has(late, next))
 		return late;
 	f = next ? python_known_code(pw, next) : NULL;
@@ -245,99 +242,6 @@ static uint64_t key_of_run(const struct python_walk *pw, uint32_t run, uint64_t 
 	return key;
 }
 
-static bool ends_run(const struct python_walk *pw, const struct python_frame *f)
-{
-	return f->entry || (!pw->py->offsets.is_entry && in_copy(pw->w, f->previous, FRAME_SIZE));
-}
-
-static uint64_t key_of_call(uint64_t frame, uint64_t code)
-{
-	return hash_u64(frame ^ hash_u64(code));
-}
-
-static uint64_t key_of_root(const struct python_walk *pw)
-{
-	return hash_u64(pw->w->snapshot->thread ^ 0x726f6f74ull << 32);
-}
-
-/* Is @address on the thread's C stack, as far as that is known? */
-static bool is_on_c_stack(const struct python_walk *pw, uint64_t address)
-{
-	return address - pw->w->base + C_STACK < C_STACK + pw->w->snapshot->stack_len;
-}
-
-/* What is noted of a list of frames: @f, the function @code; *top: the innermost frame so far on CPython's stack, 0: not known. */
-struct noted_frame {
-	struct python_frame f;
-	struct script_function code; /* address 0: not known */
-	uint64_t top;
-};
-
-/* Notes that @g, where its words fit, has called @f. */
-static void note_caller(struct python_walk *pw, const struct noted_frame *f, struct noted_frame *g)
-{
-	const struct script_function *code = python_code_at(pw, g->f.code);
-	bool begins;
-
-	g->top = f->top;
-	if (!code)
-		return;
-	g->code = *code;
-	if (code->size) {
-		begins = (f->top & (VM_PAGE - 1)) <= CHUNK_BEGIN;
-		if (f->top && !begins && g->f.address + code->size != f->top) {
-			g->code.address = 0; /* it is not the caller's frame by now */
-			g->top = g->f.address;
-			return;
-		}
-		g->top = g->f.address;
-		script_frame_note(pw->s, id_of(code), g->top);
-	}
-	/* (what 3.11 has on that stack of a generator is the call that makes it: C code runs it) */
-	if (f->code.address && (f->code.size || !pw->py->offsets.is_entry))
-		script_call_note(pw->s, id_of(&f->code), f->code.size,
-				 &(struct script_caller){.id = id_of(code),
-							 .size = code->size,
-							 .hidden = code->hidden});
-}
-
-/* Notes which function has called which, as the list of run @k from @first on reads now. */
-static void note_calls(struct python_walk *pw, uint32_t k, struct python_frame first)
-{
-	struct noted_frame f = {.f = first}, g;
-	const struct script_function *code = f.f.there ? python_code_at(pw, first.code) : NULL;
-
-	if (code) {
-		f.code = *code;
-		f.top = code->size ? first.address : 0;
-	}
-	for (uint32_t i = 0; i < NOTED_MAX && f.f.there && script_step(pw->s, 1); i++, f = g) {
-		uint64_t key = key_of_call(f.f.address, f.f.code);
-
-		g = (struct noted_frame){.top = 0};
-		if (ends_run(pw, &f.f) || is_on_c_stack(pw, f.f.previous)) {
-			/* (a generator that waits leads to nothing) */
-			script_note(pw->s, pw->e, key, RUN_ENDS, f.f.entry ? 0 : f.f.previous);
-			if (!f.code.address)
-				return;
-			script_call_note(pw->s, id_of(&f.code), f.code.size,
-					 &(struct script_caller){.id = SCRIPT_RUN_ENDS});
-			if (k + 1 == pw->s->n_runs && f.code.size &&
-			    (f.f.address & (VM_PAGE - 1)) == CHUNK_BEGIN)
-				script_note(pw->s, pw->e, key_of_root(pw), f.f.address, 0);
-			return;
-		}
-		if (read_frame(pw, f.f.previous, &g.f) && g.f.calling) {
-			script_note(pw->s, pw->e, key, g.f.code, g.f.address);
-			note_caller(pw, &f, &g);
-		} else {
-			g.f.there = false;
-		}
-		if (f.f.same && g.f.same) /* and so are those outwards, mostly */
-			return;
-	}
-}
-
 /* The first function of run @k, with its frame at @address: NULL: not known.  *ret_frame: as it reads now. */
 static const struct script_function *
 first_function(struct python_walk *pw, uint32_t k, uint64_t address, struct python_frame *ret_frame)
@@ -348,10 +252,10 @@ first_function(struct python_walk *pw, uint32_t k, uint64_t address, struct pyth
 	uint64_t key, code, unused;
 
 	*f = (struct python_frame){.address = address};
-	late = read_frame(pw, address, f) ? python_code_of(pw, f) : NULL;
+	late = python_read_frame(pw, address, f) ? python_code_of(pw, f) : NULL;
 	if (f->exact)
 		return late;
-	note_calls(pw, k, *f);
+	python_note_calls(pw, k, f);
 	if (f->same)
 		return late;
 	known = function_of_run(pw, k, address, late);
@@ -372,20 +276,46 @@ first_function(struct python_walk *pw, uint32_t k, uint64_t address, struct pyth
 	return python_code_at(pw, code);
 }
 
-/* 3.11: the frame of the next run outwards, by the _PyCFrame of this one, which is at *cframe, or (0) has the frame
- * @inside; 0: not known. *cframe: the next one. */
-static uint64_t frame_outwards(struct python_walk *pw, uint32_t run, uint64_t inside,
+/* 3.11: the _PyCFrame of the run outwards of @k, to which that at @at leads, 0: it is none.  What a function that was called by the loop
+ * has pushed may look like one, too.  @frame: what it has, where that is known. */
+static uint64_t outer_cframe(const struct python_walk *pw, uint32_t k, uint64_t at, uint64_t frame)
+{
+	uint64_t end = end_of_run(pw, pw->s->runs[k], at + 24), previous;
+
+	return end && k + 1 < pw->s->n_runs && read_copy(pw->w, at + 16, &previous, 8) &&
+			       previous > end && in_copy(pw->w, previous, 24) &&
+			       (!frame || walk_word(pw->w, previous + 8) == frame) &&
+			       end_of_run(pw, pw->s->runs[k + 1], previous + 24)
+		       ? previous
+		       : 0;
+}
+
+/* The same by that of run @k, which has the frame @inside. */
+static uint64_t find_cframe(const struct python_walk *pw, uint32_t k, uint64_t inside,
+			    uint64_t frame)
+{
+	uint64_t outer;
+
+	for (uint64_t at = pw->cursor; in_copy(pw->w, at, 24) && script_step(pw->s, 1); at += 8) {
+		outer = walk_word(pw->w, at + 8) == inside ? outer_cframe(pw, k, at, frame) : 0;
+		if (outer)
+			return outer;
+	}
+	return 0;
+}
+
+/* 3.11: the frame of the run outwards of @k: by the loop's registers, or by the _PyCFrame of this one, which is at *cframe, or (0) has
+ * the frame @inside; 0: not known. *cframe: the next one. */
+static uint64_t frame_outwards(struct python_walk *pw, uint32_t k, uint64_t inside,
 			       uint64_t *cframe)
 {
-	uint64_t at = *cframe, word = 0;
+	uint64_t frame = k + 1 < pw->s->n_runs ? frame_of_run(pw, k + 1, inside) : 0;
 
-	if (!at && inside && pw->py->offsets.is_entry)
-		at = find_cframe(pw, run, inside);
-	*cframe = 0;
-	if (!at || !read_copy(pw->w, at + 16, &word, 8) || word <= at || !in_copy(pw->w, word, 24))
-		return 0;
-	*cframe = word;
-	return walk_word(pw->w, word + 8);
+	if (*cframe)
+		*cframe = outer_cframe(pw, k, *cframe, frame);
+	else if (inside && pw->py->offsets.is_entry)
+		*cframe = find_cframe(pw, k, inside, frame);
+	return frame || !*cframe ? frame : walk_word(pw->w, *cframe + 8);
 }
 
 /* From the frame @f of @function to that of its caller, the function of which is returned.  NULL: the caller is not
@@ -394,11 +324,11 @@ static const struct script_function *caller_of(struct python_walk *pw, struct py
 					       const struct script_function *function,
 					       bool *ret_end)
 {
-	uint64_t key = key_of_call(f->address, function->address), code, previous;
-	bool end = f->there && ends_run(pw, f);
+	uint64_t key = python_key_of_call(f->address, function->address), code, previous;
+	bool end = f->there && python_ends_run(pw, f);
 	struct python_frame g = {0};
 	enum script_usual usual;
-	bool read = f->there && !end && read_frame(pw, f->previous, &g);
+	bool read = f->there && !end && python_read_frame(pw, f->previous, &g);
 
 	*ret_end = false;
 	if (!f->exact) {
@@ -407,9 +337,10 @@ static const struct script_function *caller_of(struct python_walk *pw, struct py
 			if (usual == SCRIPT_UNUSUAL ||
 			    (f->there && f->previous && !f->entry && f->previous != previous))
 				return NULL;
-			end = code == RUN_ENDS;
+			end = code == PYTHON_RUN_ENDS;
 			read &= g.calling && g.address == previous && g.code == code;
-			if (!end && !read && (!read_frame(pw, previous, &g) || g.code != code))
+			if (!end && !read &&
+			    (!python_read_frame(pw, previous, &g) || g.code != code))
 				g = (struct python_frame){.address = previous, .code = code};
 			g.proved |= usual == SCRIPT_PROVED;
 			f->previous = previous;
@@ -443,7 +374,7 @@ static bool can_end(struct python_walk *pw, uint32_t k, const struct python_fram
 	if (k + 1 < pw->s->n_runs || f->exact || pw->w->res->outcome != UW_WHOLE)
 		return true;
 	code = python_code_at(pw, f->code);
-	return code && code->size && (f->address & (VM_PAGE - 1)) == CHUNK_BEGIN;
+	return code && code->size && (f->address & (VM_PAGE - 1)) == PYTHON_CHUNK_BEGIN;
 }
 
 /* The functions outwards of @f that are proved, behind the loop's frame for those between.  The list is the one of a
@@ -458,7 +389,7 @@ static bool push_proved(struct python_walk *pw, uint32_t k, struct python_frame 
 	for (uint32_t i = 0; i < UW_MAX_FRAMES && f->address && script_step(s, 1); i++) {
 		const struct script_function *code = NULL;
 
-		if (ends_run(pw, f)) {
+		if (python_ends_run(pw, f)) {
 			if (!i || s->n == mark ||
 			    (!f->entry && !is_entry_frame(pw, run, f->previous)) ||
 			    !can_end(pw, k, f))
@@ -466,7 +397,7 @@ static bool push_proved(struct python_walk *pw, uint32_t k, struct python_frame 
 			*ret_frame = f->previous;
 			return true;
 		}
-		if (!read_frame(pw, f->previous, f) || f->address == outer)
+		if (!python_read_frame(pw, f->previous, f) || f->address == outer)
 			break;
 		/* What a function that runs now has called is over. */
 		if (!f->same || !f->calling)
@@ -489,12 +420,12 @@ static bool push_proved(struct python_walk *pw, uint32_t k, struct python_frame 
 static bool push_run(struct python_walk *pw, uint32_t k, uint64_t address, uint64_t cframe,
 		     uint64_t *ret_frame, bool *ret_gap)
 {
-	uint32_t run = pw->s->runs[k], mark;
+	uint32_t mark;
 	const struct script_function *code;
 	struct python_frame f;
 	bool end = false;
 
-	if (!pw->py->offsets.is_entry && in_copy(pw->w, address, FRAME_SIZE)) {
+	if (!pw->py->offsets.is_entry && in_copy(pw->w, address, UW_PYTHON_FRAME)) {
 		*ret_frame = address;
 		return true;
 	}
@@ -506,7 +437,7 @@ static bool push_run(struct python_walk *pw, uint32_t k, uint64_t address, uint6
 	}
 	if (!end) {
 		*ret_gap = true;
-		return push_proved(pw, k, &f, frame_outwards(pw, run, address, &cframe), ret_frame);
+		return push_proved(pw, k, &f, frame_outwards(pw, k, address, &cframe), ret_frame);
 	}
 	*ret_frame = f.previous;
 	if (can_end(pw, k, &f))
@@ -517,23 +448,24 @@ static bool push_run(struct python_walk *pw, uint32_t k, uint64_t address, uint6
 
 /* Where the frame of the next run outwards is, by the C stack; by the list where that was copied at the sample.  @inside: a
  * frame of this run, @behind: what its list led to; 0: nothing. */
-static uint64_t next_run(struct python_walk *pw, uint32_t run, uint64_t inside, uint64_t behind,
+static uint64_t next_run(struct python_walk *pw, uint32_t k, uint64_t inside, uint64_t behind,
 			 uint64_t *cframe)
 {
+	uint32_t run = pw->s->runs[k];
 	uint64_t at, word = 0;
 
 	if (!pw->py->offsets.is_entry) {
 		at = behind && is_entry_frame(pw, run, behind) ? behind : find_entry_frame(pw, run);
 		if (!at)
 			return 0;
-		pw->cursor = at + FRAME_SIZE;
+		pw->cursor = at + UW_PYTHON_FRAME;
 		return read_copy(pw->w, at + pw->py->offsets.previous, &word, 8) ? word : 0;
 	}
 	if (behind && exact_frame(pw, behind)) {
 		*cframe = 0;
 		return behind;
 	}
-	word = frame_outwards(pw, run, inside, cframe);
+	word = frame_outwards(pw, k, inside, cframe);
 	if (*cframe)
 		pw->cursor = *cframe;
 	return word ? word : behind;
@@ -560,7 +492,7 @@ static void find_start(struct python_walk *pw, uint32_t k, uint64_t address)
 	struct python_frame f = {0};
 
 	*start = (struct script_start){.frame = address};
-	if (address && (pw->py->offsets.is_entry || !in_copy(pw->w, address, FRAME_SIZE)))
+	if (address && (pw->py->offsets.is_entry || !in_copy(pw->w, address, UW_PYTHON_FRAME)))
 		code = first_function(pw, k, address, &f);
 	if (code) {
 		start->code = *code;
@@ -588,7 +520,7 @@ static void find_starts(struct python_walk *pw, uint64_t frame)
 		inside = frame;
 		if (k + 1 == s->n_runs)
 			return;
-		frame = next_run(pw, s->runs[k], inside, 0, &cframe);
+		frame = next_run(pw, k, inside, 0, &cframe);
 		if (!frame)
 			frame = frame_of_run(pw, k + 1, inside);
 	}
@@ -607,10 +539,11 @@ static uint32_t list_from(struct python_walk *pw, uint32_t k, uint64_t at,
 	bool last = k + 1 == pw->s->n_runs;
 	struct python_frame f;
 
-	for (uint32_t n = 0; n < LATE_MAX && script_step(pw->s, 1) && read_frame(pw, at, &f);) {
+	for (uint32_t n = 0;
+	     n < LATE_MAX && script_step(pw->s, 1) && python_read_frame(pw, at, &f);) {
 		to[n++] = (struct late_frame){at, f.code, script_held(pw->s, pw->w, at)};
 		at = f.previous;
-		if (!(pw->py->offsets.is_entry ? f.entry : is_on_c_stack(pw, at)))
+		if (!(pw->py->offsets.is_entry ? f.entry : python_is_on_c_stack(pw, at)))
 			continue;
 		if (last)
 			return can_end(pw, k, &f) ? n : 0;
@@ -644,7 +577,7 @@ static uint32_t late_list(struct python_walk *pw, uint32_t k, struct late_frame 
 		if (!pw->s->starts[k].code.size || outer->frames[i] < first)
 			n = list_from(pw, k, outer->frames[i], to);
 	if (!n || to[0].address != first ||
-	    (last && (to[n - 1].address & (VM_PAGE - 1)) != CHUNK_BEGIN))
+	    (last && (to[n - 1].address & (VM_PAGE - 1)) != PYTHON_CHUNK_BEGIN))
 		return n;
 	*outer = (struct script_outer){.key = key, .n = (uint32_t)min_u64(n, SCRIPT_OUTER)};
 	for (uint32_t i = 0; i < outer->n; i++)
@@ -688,7 +621,7 @@ static bool listed_callers(struct python_walk *pw, uint32_t k, uint64_t end,
 		if (!code || ret->n == SCRIPT_PATH)
 			return false;
 		if (code->size && end && end != list[n].address &&
-		    (list[n].address & (VM_PAGE - 1)) > CHUNK_BEGIN)
+		    (list[n].address & (VM_PAGE - 1)) > PYTHON_CHUNK_BEGIN)
 			return false; /* it is not there by now */
 		if (ret->n && is_any_twin(pw->s, ret, id_of(code))) {
 			ret->n--;
@@ -754,6 +687,7 @@ static bool search_run(struct python_walk *pw, uint32_t k, const struct script_f
 	room->root = last && pw->w->res->outcome == UW_WHOLE;
 	if (end && script_call_search(s, room, found) && (!last || is_sure(found)))
 		return true;
+	s->starts[k].unseen = found->doubtful;
 	found->n = 0;
 	listed = listed_callers(pw, k, last ? 0 : end, held, &n_held);
 	n = held->n;
@@ -778,7 +712,7 @@ static void search_callers(struct python_walk *pw, uint32_t k, uint64_t end)
 	uint32_t n_held;
 
 	start->at = s->n_callers;
-	if (!start->frame || in_copy(pw->w, start->frame, FRAME_SIZE))
+	if (!start->frame || in_copy(pw->w, start->frame, UW_PYTHON_FRAME))
 		return;
 	if (start->known) {
 		start->whole = search_run(pw, k, &start->code, &room, &held, &found);
@@ -811,16 +745,42 @@ static void search_callers(struct python_walk *pw, uint32_t k, uint64_t end)
 	keep_callers(s, start, &held);
 }
 
+/* Is @outer, the first function of the next run, a guess behind which (@end) no callers fit up to @start? */
+static bool leaves_no_room(const struct script_start *start, uint64_t end,
+			   const struct script_start *outer)
+{
+	bool beyond = end > start->frame && end - start->frame < CHUNK_BYTES;
+
+	return end && start->known && start->proved && start->code.size && !start->whole &&
+	       (!start->unseen || beyond) && outer->known && !outer->proved;
+}
+
+/* The first function of run @k is not known after all: its callers are those that were there before. */
+static void forget_start(struct python_walk *pw, uint32_t k)
+{
+	struct script_start *start = &pw->s->starts[k];
+
+	start->known = start->late = start->whole = false;
+	start->forgotten = true;
+	start->n = 0;
+	start->end = 0;
+	search_callers(pw, k, 0);
+}
+
 static void find_callers(struct python_walk *pw)
 {
 	struct native_script *s = pw->s;
 	uint64_t end = 0, unused;
 
-	if (script_usual(s, pw->w, key_of_root(pw), &end, &unused) == SCRIPT_UNUSUAL)
+	if (script_usual(s, pw->w, python_key_of_root(pw), &end, &unused) == SCRIPT_UNUSUAL)
 		end = 0;
 	s->n_callers = 0;
 	for (uint32_t k = s->n_runs; k-- > 0;) {
 		search_callers(pw, k, end);
+		if (k + 1 < s->n_runs && leaves_no_room(&s->starts[k], end, &s->starts[k + 1])) {
+			forget_start(pw, k + 1);
+			search_callers(pw, k, 0);
+		}
 		end = s->starts[k].end;
 	}
 }
@@ -875,6 +835,7 @@ static void replace(struct python_walk *pw, uint64_t frame)
 
 	script_push_native(p, pw->w, 0, p->runs[0]);
 	if (!exact) {
+		python_note_current(pw);
 		find_starts(pw, frame);
 		find_callers(pw);
 		script_steps_again(p);
@@ -889,7 +850,7 @@ static void replace(struct python_walk *pw, uint64_t frame)
 		if (p->n == UW_MAX_FRAMES)
 			return;
 		whole = !exact && p->starts[k].whole;
-		if (!whole)
+		if (!whole && (exact || !p->starts[k].forgotten))
 			whole = frame && push_run(pw, k, frame, cframe, &behind, &gap);
 		if (!exact && (p->starts[k].whole || ((!whole || gap) && p->starts[k].n))) {
 			p->n = mark + 1;
@@ -912,7 +873,7 @@ static void replace(struct python_walk *pw, uint64_t frame)
 				frame = behind;
 			continue;
 		}
-		frame = next_run(pw, run, inside, whole ? behind : 0, &cframe);
+		frame = next_run(pw, k, inside, whole ? behind : 0, &cframe);
 		if (!frame)
 			frame = frame_of_run(pw, k + 1, inside);
 		if (!frame && !inside && !k)

@@ -1,7 +1,13 @@
-/* python-walk.h - one stack of CPython, for native-python.c and native-pycode.c.  Private to unwinder/.  Thread: the engine's. */
+/* python-walk.h - one stack of CPython, for native-python.c, native-pycalls.c and native-pycode.c.  Private to unwinder/.  Thread: the engine's. */
 #pragma once
 
 #include "unwinder/script-frames.h"
+
+enum {
+	PYTHON_CHUNK_BEGIN =
+		32, /* bytes before the first frame of a piece of CPython's stack, at a page's begin */
+	PYTHON_RUN_ENDS = 1, /* in place of a caller's code */
+};
 
 /* A frame. */
 struct python_frame {
@@ -25,6 +31,7 @@ struct python_walk {
 	struct cfi_regs regs; /* of the innermost run, once has_regs */
 	bool has_regs;
 	uint32_t exact;	 /* of the frames copied at the sample: the one that is looked for first */
+	uint64_t state;	 /* of the thread, frames that are read late; 0: not known */
 	uint64_t cursor; /* the copy is searched from here on */
 	struct script_function seen; /* python_code_of() */
 };
@@ -84,3 +91,21 @@ bool python_takes_from_frame(struct python_walk *pw, uint32_t run, const struct 
 /* The function of the loop at index @run, which has @regs, by what its code behind the call shows.  NULL: not known. */
 const struct script_function *python_function_of_slots(struct python_walk *pw, uint32_t run,
 						       const struct cfi_regs *regs);
+
+/* ---- native-python.c ---- */
+/* The Python frame at @address.  false: it does not look like one. */
+bool python_read_frame(struct python_walk *pw, uint64_t address, struct python_frame *ret_frame);
+
+/* ---- native-pycalls.c ---- */
+/* Is @f the first frame of its run? */
+bool python_ends_run(const struct python_walk *pw, const struct python_frame *f);
+/* Under which the caller of the function @code with its frame at @frame is noted (script_note()): its code and frame. */
+uint64_t python_key_of_call(uint64_t frame, uint64_t code);
+/* The same of the thread's outermost frame: its address. */
+uint64_t python_key_of_root(const struct python_walk *pw);
+/* Is @address on the thread's C stack, as far as that is known? */
+bool python_is_on_c_stack(const struct python_walk *pw, uint64_t address);
+/* Notes which function has called which, as the list of run @k from @first on reads now. */
+void python_note_calls(struct python_walk *pw, uint32_t k, const struct python_frame *first);
+/* The same of the frames that the thread has now.  Before python_note_calls() of the stack. */
+void python_note_current(struct python_walk *pw);

@@ -37,6 +37,7 @@ enum {
 	SCRIPT_NODES = 1024,
 	SCRIPT_NODE_PLACES = 2048,
 	SCRIPT_VAIN = 256,
+	SCRIPT_STATES = 64,
 	SCRIPT_LATELY = 4096,
 	SCRIPT_CALLERS_ALL = 1024, /* ... of one stack */
 	SCRIPT_RUN_ENDS = 1,	   /* in place of a caller: C code */
@@ -76,6 +77,7 @@ struct script_callers {
 	uint32_t n;
 	bool whole; /* up to the innermost function; else what is between is not known */
 	bool proved, anchored;
+	bool doubtful; /* a function that may be there has callers that are not known */
 	uint64_t room; /* bytes of their frames */
 };
 
@@ -133,11 +135,19 @@ struct script_nowhere {
 	uint32_t serial;
 };
 
+/* Python: the state of a thread. */
+struct script_state {
+	uint64_t thread, state; /* state 0: not known */
+	uint64_t read_at;	/* the last reading of it */
+	uint32_t serial;
+};
+
 /* A function that may be between, in a search for callers. */
 struct script_node {
 	uint64_t id,
 		top; /* its frame begins here, if it is on that stack; else the one inside it */
-	uint32_t parent, seen;
+	uint32_t parent;
+	uint32_t seen;	 /* readings that show the rarest call up to here */
 	uint32_t likely; /* frames up to here that were seen there last */
 	bool anchored;	 /* top is an address: else only differences are known */
 	bool hidden;
@@ -149,6 +159,8 @@ struct script_node {
 struct script_start {
 	uint64_t frame; /* 0: not known */
 	uint64_t end;	/* of the run's innermost frame on CPython's stack; 0: not known */
+	bool forgotten; /* a guess that did not fit */
+	bool unseen;	/* callers may be there that were not seen */
 	struct script_function code, other; /* other: what the frame has by now */
 	bool known, proved;		    /* the function */
 	bool late;			    /* other is known */
@@ -184,6 +196,7 @@ struct native_script {
 		[SCRIPT_HANDLERS]; /* numbers from 1 of those in C, by their code; 0: free */
 	struct script_past pasts[SCRIPT_PASTS];
 	struct script_callee callees[SCRIPT_CALLEES];
+	struct script_state states[SCRIPT_STATES];
 	uint64_t noted_at;     /* PHP, Ruby: the last reading with calls that were noted, */
 	uint32_t noted_serial; /* ... of this interpreter */
 	uint32_t n_calls;      /* pairs of functions that were noted, and those that were often */

@@ -19,6 +19,12 @@ static void calls_begin(struct calls *c)
 	c->s->serial = 7;
 }
 
+static void calls_again(struct calls *c)
+{
+	free(c->s);
+	calls_begin(c);
+}
+
 /* @callee was seen with @caller in several readings. */
 static void called(struct calls *c, uint64_t callee, uint64_t caller, uint32_t size)
 {
@@ -227,6 +233,40 @@ static void test_twins(void **state)
 	free(c.s);
 }
 
+/* Generators that fill the room alike: the one that is seen far more often is a guess, and none else. */
+static void test_rare(void **state)
+{
+	const struct script_caller often = {.id = GENERATOR}, seldom = {.id = FEW};
+	const struct script_caller end = {.id = SCRIPT_RUN_ENDS};
+	struct calls c;
+
+	(void)state;
+	calls_begin(&c);
+	called_by(&c, F, 64, (struct script_caller){.id = G, .size = 80}, 24);
+	called_by(&c, G, 80, often, 24);
+	called_by(&c, GENERATOR, 0, end, 24);
+	called_by(&c, FEW, 0, end, 24);
+	called_by(&c, G, 80, seldom, 3);
+	flip(&c, END);
+	assert_true(search(&c, F, 80));
+	EXPECT_PATH(&c, GENERATOR, G);
+	assert_false(c.found.path[0].proved);
+	assert_false(c.found.path[1].proved);
+	called_by(&c, G, 80, seldom, 1);
+	c.s->n_calls++; /* (a search in vain is not repeated until then) */
+	assert_false(search(&c, F, 80));
+	/* Two ways to one place. */
+	calls_again(&c);
+	called_by(&c, F, 64, (struct script_caller){.id = FEW}, 3);
+	called_by(&c, F, 64, often, 2);
+	called_by(&c, FEW, 0, often, 3);
+	called_by(&c, GENERATOR, 0, end, 3);
+	assert_true(search(&c, F, 0));
+	EXPECT_PATH(&c, GENERATOR, FEW);
+	assert_false(c.found.path[1].proved);
+	free(c.s);
+}
+
 /* Of the thread's outermost run a generator is never the outermost function. */
 static void test_root(void **state)
 {
@@ -317,6 +357,32 @@ static void test_places(void **state)
 	}
 }
 
+/* A slot that code behind the call uses for something else: for the instruction, and for another word. */
+static void test_slot_again(void **state)
+{
+	static const uint8_t code[] = {
+		0x4c, 0x8b, 0x44, 0x24, 0x18, /* mov 24(%rsp),%r8 */
+		0x4c, 0x89, 0x44, 0x24, 0x28, /* mov %r8,40(%rsp) */
+		0x4c, 0x8b, 0x54, 0x24, 0x28, /* mov 40(%rsp),%r10 */
+		0xff, 0xe0,		      /* jmp *%rax */
+	};
+	uint8_t other[64];
+	struct script_slot s = {.n = 0};
+
+	(void)state;
+	memset(other, 0x90, sizeof(other));
+	memcpy(other, code, sizeof(code));
+	assert_int_equal(script_loop_slots(&s, other, sizeof(other), 0x5000, NEXT), 0);
+	assert_int_equal(s.n, 1);
+	assert_int_equal(s.where[0].kind, SCRIPT_IN_SLOT);
+	assert_int_equal(s.where[0].at, 0x18);
+	memcpy(other, "\x4c\x8b\x00", 3); /* mov (%rax),%r8 */
+	memset(other + 3, 0x90, 2);
+	s.n = 0;
+	(void)script_loop_slots(&s, other, sizeof(other), 0x5000, NEXT);
+	assert_int_equal(s.n, 0);
+}
+
 /* Any bytes: no more places than there is room for, and no byte is read beyond the end (a sanitizer sees it). */
 static void test_any_bytes(void **state)
 {
@@ -346,6 +412,7 @@ int main(void)
 		cmocka_unit_test(test_orders), cmocka_unit_test(test_twins),
 		cmocka_unit_test(test_root),   cmocka_unit_test(test_generators),
 		cmocka_unit_test(test_places), cmocka_unit_test(test_any_bytes),
+		cmocka_unit_test(test_rare),   cmocka_unit_test(test_slot_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

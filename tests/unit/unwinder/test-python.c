@@ -295,6 +295,105 @@ static void test_slots(void **state)
 	}
 }
 
+/* Where a run of the loop begins the register of the instruction is the next run's still: it shows no function. */
+static void test_begins(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int minor = 11; minor <= 15; minor++) {
+		struct program p;
+
+		put_program(f, &p, minor);
+		run(f, FRAMED);
+		assert_int_equal(f->frames[0], FRAMED);
+		assert_int_equal(f->frames[1], CALLED(SMALL + 1));
+		uw_module_unref(p.module);
+	}
+}
+
+/* Words that C code has pushed look like the _PyCFrame of the inner run: they lead to that, which is not the next one. */
+static void test_pushed(void **state)
+{
+	struct fixture *f = *state;
+	struct program p;
+
+	put_program(f, &p, 11);
+	f->stack[INNER + 2] = p.f_frame;
+	f->stack[INNER + 3] = word_address(INNER + ENTRY);
+	run_often(f, SEEN_SOME);
+	EXPECT(f, SMALL, GUESSED(p.f), GUESSED(p.g), CALLED(SMALL + 1), GUESSED(p.main),
+	       CALLED(ROOTED + 1));
+	f->stack[INNER + 2] = f->stack[INNER + 3] = 0;
+	uw_module_unref(p.module);
+}
+
+/* main, which is a guess, has a frame that would reach beyond the one of f: it is another function's. */
+static void test_no_room(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int minor = 11; minor <= 15; minor++) {
+		struct program p;
+
+		put_program(f, &p, minor);
+		py_set(&py, p.main + (minor == 11 ? 68 : 64), 60, 4);
+		run_often(f, SEEN_SOME);
+		assert_int_equal(f->frames[1], GUESSED(p.f));
+		for (size_t i = 0; i < f->res.n_frames; i++)
+			assert_int_not_equal(f->frames[i], GUESSED(p.main));
+		assert_true(f->res.lacks_functions);
+		uw_module_unref(p.module);
+	}
+}
+
+/* The thread's own list of frames, by its state: f has been called by a generator, other.  The same in the list of the sample is no
+ * evidence then: another generator may be in the memory of the one that called. */
+static void test_current(void **state)
+{
+	enum { THREAD = 77 };
+	struct fixture *f = *state;
+
+	for (int minor = 11; minor <= 12; minor++) {
+		struct program p;
+		uint64_t interpreter, states, frame, generator, called;
+
+		put_program(f, &p, minor);
+		py_set(&py, p.other + 48, 0x20, 4);
+		py_set(&py, p.g + 48, 0x20, 4);
+		interpreter = py_heap(&py, 160);
+		states = py_heap(&py, 160 + 8);
+		frame = py_heap(&py, 24);
+		generator =
+			py_frame(&py, p.other,
+				 minor == 11 ? p.main_frame : word_address(INNER + ENTRY), true);
+		called = py_frame(&py, p.f, generator, false);
+		py_set(&py, py.version_at + 48, interpreter, 8);
+		py_set(&py, interpreter + (minor == 11 ? 16 : 72), states, 8);
+		py_set(&py, states + (minor == 11 ? 160 : 144), THREAD, 8);
+		py_set(&py, states + 56, frame, 8);
+		py_set(&py, frame + (minor == 11 ? 8 : 0), called, 8);
+		f->snapshot.thread = THREAD;
+		run(f, SMALL);
+		assert_true(is_noted(f, p.f, p.other));
+		assert_false(is_noted(f, p.f, p.g));
+		uw_module_unref(p.module);
+		/* Of a thread without a known state. */
+		put_program(f, &p, minor);
+		py_set(&py, p.g + 48, 0x20, 4);
+		run(f, SMALL);
+		assert_true(is_noted(f, p.f, p.g));
+		/* States in a circle. */
+		interpreter = py_heap(&py, 160);
+		py_set(&py, py.version_at + 48, interpreter, 8);
+		py_set(&py, interpreter + (minor == 11 ? 16 : 72), interpreter, 8);
+		py_set(&py, interpreter + 8, interpreter, 8);
+		run_often(f, 2);
+		assert_int_equal(f->frames[1], GUESSED(p.f));
+		uw_module_unref(p.module);
+	}
+	f->snapshot.thread = 0;
+}
+
 /* f has returned, and its frame is another one's by the time that it is read. */
 static void test_reused(void **state)
 {
@@ -747,6 +846,13 @@ static void test_hidden(void **state)
 	run_often(f, SEEN_SOME);
 	EXPECT(f, SMALL, GUESSED(p.f), CALLED(SMALL + 1), GUESSED(p.main), CALLED(ROOTED + 1));
 	uw_module_unref(p.module);
+	/* And 3.12's in front of a run's first function: NOP, INTERPRETER_EXIT, RESUME. */
+	put_program(f, &p, 12);
+	py_set(&py, p.g + 16, 3, 8);
+	py_set(&py, py_bytecode(&py, p.g), 9, 1);
+	run_often(f, SEEN_SOME);
+	EXPECT(f, SMALL, GUESSED(p.f), CALLED(SMALL + 1), GUESSED(p.main), CALLED(ROOTED + 1));
+	uw_module_unref(p.module);
 }
 
 /* The layout is waited for where a frame is in the interpreter's file. */
@@ -880,6 +986,8 @@ int main(void)
 		TEST(test_hidden),	  TEST(test_pending),
 		TEST(test_exact),	  TEST(test_exact_reused),
 		TEST(test_first_reading), TEST(test_calls),
+		TEST(test_begins),	  TEST(test_pushed),
+		TEST(test_no_room),	  TEST(test_current),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
