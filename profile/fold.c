@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "profile/fold.h"
+#include "profile/plain-name.h"
 #include "protos/wait-module.h"
 #include "profile/profile-text.h"
 
@@ -190,33 +191,20 @@ size_t fold_kind_suffix(const struct fold *f, uint32_t symbol)
 }
 
 /* How well the name of @symbol is meant by @wanted: 3 it is the name, 2 the name without parameters, template arguments or kind, 1
- * the last part of that ("f" of "ns::type::f(int)", "package.Class.f [java-c2]", "Class#f [ruby]", "g.<locals>.f [python]"), 0 not. */
+ * the last parts of that ("f" and "type::f" of "ns::type::f(int)", "f" of "package.Class.f [java-c2]", "Class#f [ruby]", "ns\f [php]",
+ * "g.<locals>.f [python]"), 0 not. */
 static int name_fits(const struct fold *f, uint32_t symbol, const char *wanted)
 {
-	static const char anonymous[] = "(anonymous namespace)::";
-	const char *name = fold_symbol_name(f, symbol), *bracket;
-	size_t len = strlen(wanted), kind = fold_kind_suffix(f, symbol), end, last = 0;
+	const char *name = fold_symbol_name(f, symbol);
+	size_t kind = fold_kind_suffix(f, symbol);
+	char plain[NAME_SIZE];
 
 	if (!strcmp(name, wanted))
 		return 3;
-	if (!strncmp(name, anonymous, sizeof(anonymous) - 1))
-		name += sizeof(anonymous) - 1;
-	if (kind) {
-		end = strlen(name) - kind;
-	} else {
-		end = strcspn(name, "(<");
-		bracket = strstr(name, " [");
-		end = bracket ? min_u64(end, (uint64_t)(bracket - name)) : end;
-	}
-	if (end == len && len && !strncmp(name, wanted, len))
-		return 2;
-	for (size_t i = 0; i + 1 < end; i++) {
-		if (name[i] == ':' && name[i + 1] == ':')
-			last = i + 2;
-		else if (kind && (name[i] == '.' || name[i] == '#'))
-			last = i + 1;
-	}
-	return last && end - last == len && len && !strncmp(name + last, wanted, len);
+	if (kind)
+		return plain_name_fits(name, strlen(name) - kind, wanted, ".#\\");
+	plain_name(name, plain, sizeof(plain));
+	return plain_name_fits(plain, strlen(plain), wanted, "");
 }
 
 int fold_find_function(struct fold *f, const char *wanted, uint8_t **ret_match)

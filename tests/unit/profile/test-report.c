@@ -436,8 +436,10 @@ static void names_that_are_meant(void **state)
 		bool found;
 	} names[] = {
 		{"f(int)", "f", true},
-		{"ns::type<int, std::less<int> >::push(int const&)", "push",
-		 false}, /* ends at "<" */
+		{"ns::type<int, std::less<int> >::push(int const&)", "push", true},
+		{"ns::type<int, std::less<int> >::push(int const&)", "type::push", true},
+		{"ns::type<int, std::less<int> >::push(int const&)", "ns::type", false},
+		{"f(int)::{lambda(char)#1}::operator()(char) const", "f", false},
 		{"ns::type::push(int const&)", "push", true},
 		{"ns::type::push(int const&)", "ns::type::push", true},
 		{"(anonymous namespace)::helper(char*)", "helper", true},
