@@ -611,7 +611,21 @@ static int compare_symbols(const void *a, const void *b)
 	       ascend(x->order, y->order);
 }
 
-/* The last symbol of (module, address), or NULL. */
+enum { EARLIER = 16 }; /* symbols of an address that are looked at: a file may have any number */
+
+/* Is @symbol the function of @last, which has no line, with a line? */
+static bool knows_line(const struct profile *p, const struct reader_symbol *symbol,
+		       const struct reader_symbol *last)
+{
+	const struct profile_line *a = &p->lines[symbol->first_line],
+				  *b = &p->lines[last->first_line];
+
+	return symbol->n_lines == 1 && last->n_lines == 1 && a->line && !b->line &&
+	       a->function == b->function && (a->file == b->file || !b->file);
+}
+
+/* The last symbol of (module, address), or NULL.  A script's function that is gone has its name, and the line that it had when
+ * it was there. */
 static const struct reader_symbol *find_symbol(const struct reader *r, uint32_t module,
 					       uint64_t address)
 {
@@ -622,6 +636,12 @@ static const struct reader_symbol *find_symbol(const struct reader *r, uint32_t 
 
 	if (!low || r->symbols[low - 1].module != module || r->symbols[low - 1].address != address)
 		return NULL;
+	for (size_t i = low - 1, n = 0; i-- > 0 && n < EARLIER; n++) {
+		if (r->symbols[i].module != module || r->symbols[i].address != address)
+			break;
+		if (knows_line(r->profile, &r->symbols[i], &r->symbols[low - 1]))
+			return &r->symbols[i];
+	}
 	return &r->symbols[low - 1];
 }
 

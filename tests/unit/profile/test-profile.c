@@ -373,6 +373,47 @@ static void test_symbols(void **state)
 	profile_deinit(&p);
 }
 
+/* Of several symbols of one address the last counts; a later one without a line leaves the line of its function. */
+static void test_lines_stay(void **state)
+{
+	static const struct {
+		const char *names[2];
+		uint64_t lines[2], line;
+	} rows[] = {
+		{{"f", "f"}, {7, 9}, 9},
+		{{"f", "f"}, {7, 0}, 7},
+		{{"f", "g"}, {7, 0}, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct buffer trace = {0};
+		struct profile p;
+
+		put_defaults(&trace, 3, 6, 1, 0, 1000);
+		put_simple(&trace, 3, 0, 100);
+		for (int k = 0; k < 2; k++) {
+			struct buffer packet = {0}, symbols = {0}, address = {0}, line = {0};
+
+			put_text(&symbols, 1, "/opt/prog");
+			put_text(&symbols, 2, "\x12\x34");
+			put_number(&address, 1, 0x2000);
+			put_text(&line, 1, rows[i].names[k]);
+			put_text(&line, 2, "f.php");
+			if (rows[i].lines[k])
+				put_number(&line, 3, rows[i].lines[k]);
+			put_message(&address, 2, &line);
+			put_message(&symbols, 3, &address);
+			put_message(&packet, 61, &symbols);
+			put_message(&trace, 1, &packet);
+		}
+		p = parse(&trace);
+		assert_string_equal(name_at(&p, 0, 0, 0), rows[i].names[1]);
+		assert_int_equal(p.lines[p.frames[1].first_line].line, rows[i].line);
+		profile_deinit(&p);
+	}
+}
+
 /* Frames without names, without mapping; special mappings; a name that came in a later generation.
  */
 static void test_names(void **state)
@@ -619,13 +660,21 @@ static void test_read_errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_stock),	    cmocka_unit_test(test_simple),
-		cmocka_unit_test(test_restart),	    cmocka_unit_test(test_beginning_gone),
-		cmocka_unit_test(test_generations), cmocka_unit_test(test_clocks),
-		cmocka_unit_test(test_symbols),	    cmocka_unit_test(test_names),
-		cmocka_unit_test(test_stats),	    cmocka_unit_test(test_stats_of_sequences),
-		cmocka_unit_test(test_compressed),  cmocka_unit_test(test_cut),
-		cmocka_unit_test(test_foreign),	    cmocka_unit_test(test_read_errors),
+		cmocka_unit_test(test_stock),
+		cmocka_unit_test(test_simple),
+		cmocka_unit_test(test_restart),
+		cmocka_unit_test(test_beginning_gone),
+		cmocka_unit_test(test_generations),
+		cmocka_unit_test(test_clocks),
+		cmocka_unit_test(test_symbols),
+		cmocka_unit_test(test_lines_stay),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_stats),
+		cmocka_unit_test(test_stats_of_sequences),
+		cmocka_unit_test(test_compressed),
+		cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_foreign),
+		cmocka_unit_test(test_read_errors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
