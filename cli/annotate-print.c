@@ -131,7 +131,10 @@ static void print_place(struct printer *p, uint32_t file, uint32_t line)
 		fprintf(p->out, "[no line]\n");
 		return;
 	}
-	(void)snprintf(place, sizeof(place), "%.48s:%" PRIu32, name, line);
+	if (line)
+		(void)snprintf(place, sizeof(place), "%.48s:%" PRIu32, name, line);
+	else
+		(void)snprintf(place, sizeof(place), "%.48s  [no line]", name);
 	print_clean(p, place, strlen(place));
 	text = source_line(p, file, line, &len);
 	if (text) {
@@ -141,44 +144,100 @@ static void print_place(struct printer *p, uint32_t file, uint32_t line)
 	fputc('\n', p->out);
 }
 
+/* "12 samples", as many as @count. */
+static const char *samples(uint64_t count, char to[64])
+{
+	char n[32];
+
+	(void)snprintf(to, 64, "%s sample%s", text_count(count, n), count == 1 ? "" : "s");
+	return to;
+}
+
+/* The figures add up to the function's row in a report: self, and total. */
+static void print_figures(struct printer *p)
+{
+	const struct annotation *a = p->a;
+	uint64_t all = a->count + a->called.count, weight = a->weight + a->called.weight;
+	char share[32], n[64];
+
+	fprintf(p->out, "%s of %s (%s) in the function itself", samples(a->self.count, n),
+		p->form->event, text_share(a->self.weight, a->all_weight, share));
+	fprintf(p->out, ", of %s\n", text_count(a->all_count, n));
+	if (a->inlined.count)
+		fprintf(p->out, "%s (%s) in functions that were inlined into it\n",
+			samples(a->inlined.count, n),
+			text_share(a->inlined.weight, a->all_weight, share));
+	if (a->called.count)
+		fprintf(p->out, "%s (%s) in functions that it called, not shown here\n",
+			samples(a->called.count, n),
+			text_share(a->called.weight, a->all_weight, share));
+	if (a->inlined.count || a->called.count)
+		fprintf(p->out, "%s (%s) in total\n", samples(all, n),
+			text_share(weight, a->all_weight, share));
+}
+
 static void print_head(struct printer *p)
 {
 	const struct annotation *a = p->a;
-	char share[32], n[32], all[32];
+	char n[64];
 
 	print_clean(p, text_of(a, a->function), 200);
 	fprintf(p->out, "  ");
 	print_clean(p, text_of(a, a->module), 200);
-	fprintf(p->out, "\n%s samples of %s (%s)", text_count(a->count, n), p->form->event,
-		text_share(a->weight, a->all_weight, share));
-	fprintf(p->out, " in the function alone, of %s\n", text_count(a->all_count, all));
+	fputc('\n', p->out);
+	print_figures(p);
+	if (a->n_functions > 1)
+		fprintf(p->out,
+			"%" PRIu32 " functions have this name: their samples are added up\n",
+			a->n_functions);
 	if (a->elsewhere)
-		fprintf(p->out, "%s samples are of functions of this name in other modules\n",
-			text_count(a->elsewhere, n));
+		fprintf(p->out, "%s of functions of this name in other modules are left out\n",
+			samples(a->elsewhere, n));
 	if (a->left_out)
-		fprintf(p->out, "%s samples are in further functions that it was inlined into\n",
-			text_count(a->left_out, n));
+		fprintf(p->out,
+			"%s in further functions that it was inlined into: no instructions\n",
+			samples(a->left_out, n));
+	if (a->unsplit)
+		fprintf(p->out,
+			"%s of the function itself: in inlined functions, which the trace does not "
+			"separate (record --no-inline)\n",
+			samples(a->unsplit, n));
 	if (a->note)
 		fprintf(p->out, "%s: %s\n", a->interpreted ? "note" : "without instructions",
 			a->note);
 }
 
-static void print_lines(struct printer *p)
+/* @self: with the function's own share. */
+static void print_lines(struct printer *p, const struct annotate_lines *lines, const char *head,
+			bool self)
 {
-	size_t n = p->form->limit ? min_u64(p->form->limit, p->a->n_lines) : p->a->n_lines;
+	size_t n = p->form->limit ? min_u64(p->form->limit, lines->n) : lines->n;
 
-	if (p->a->n_lines == 1 && !p->a->lines[0].file) {
-		if (!p->a->note)
-			fprintf(p->out, "without lines: no debug information was found\n");
-		return;
-	}
-	fprintf(p->out, "\n percent  line\n");
+	fprintf(p->out, "\n percent%s  %s\n", self ? "    self" : "", head);
 	for (size_t i = 0; i < n; i++) {
-		fprintf(p->out, "%8.2f  ", text_percent(p->a->lines[i].weight, p->a->weight));
-		print_place(p, p->a->lines[i].file, p->a->lines[i].line);
+		const struct annotate_line *line = &lines->list[i];
+
+		fprintf(p->out, "%8.2f", text_percent(line->all.weight, p->a->weight));
+		if (self)
+			fprintf(p->out, "%8.2f", text_percent(line->self.weight, p->a->weight));
+		fprintf(p->out, "  ");
+		print_place(p, line->file, line->line);
 	}
-	if (n < p->a->n_lines)
-		fprintf(p->out, "          and %zu more (-n 0)\n", p->a->n_lines - n);
+	if (n < lines->n)
+		fprintf(p->out, "          and %zu more (-n 0)\n", lines->n - n);
+}
+
+static void print_all_lines(struct printer *p)
+{
+	const struct annotation *a = p->a;
+	bool none = a->lines.n == 1 && !a->lines.list[0].file;
+
+	if (none && !a->note)
+		fprintf(p->out, "without lines: no debug information was found\n");
+	if (!none)
+		print_lines(p, &a->lines, "line", a->inlined.count > 0);
+	if (a->inlined_lines.n)
+		print_lines(p, &a->inlined_lines, "line in an inlined function", false);
 }
 
 /* Is a sample at most NEAR instructions away? */
@@ -243,6 +302,24 @@ static void json_figures(struct printer *p, uint64_t weight, uint64_t count)
 		text_percent(weight, p->a->weight), weight, count);
 }
 
+static void json_lines(struct printer *p, const char *name, const struct annotate_lines *lines,
+		       bool self)
+{
+	fprintf(p->out, ",\n\"%s\": [", name);
+	for (size_t i = 0; i < lines->n; i++) {
+		const struct annotate_line *line = &lines->list[i];
+
+		fprintf(p->out, "%s\n{", i ? "," : "");
+		json_place(p, line->file, line->line);
+		json_figures(p, line->all.weight, line->all.count);
+		if (self)
+			fprintf(p->out, ", \"self\": %" PRIu64 ", \"self_samples\": %" PRIu64,
+				line->self.weight, line->self.count);
+		fprintf(p->out, "}");
+	}
+	fprintf(p->out, "]");
+}
+
 static void json_part(struct printer *p, const struct annotate_part *part)
 {
 	text_json_print(p->out, "{\"function\": ", text_of(p->a, part->name));
@@ -269,15 +346,16 @@ static void print_json(struct printer *p)
 	text_json_print(p->out, ", \"module\": ", text_of(a, a->module));
 	text_json_print(p->out, ", \"event\": ", p->form->event);
 	fprintf(p->out, ", \"weight\": %" PRIu64 ", \"samples\": %" PRIu64, a->weight, a->count);
+	fprintf(p->out, ", \"self\": %" PRIu64 ", \"self_samples\": %" PRIu64, a->self.weight,
+		a->self.count);
+	fprintf(p->out, ", \"inlined\": %" PRIu64 ", \"inlined_samples\": %" PRIu64,
+		a->inlined.weight, a->inlined.count);
+	fprintf(p->out, ", \"called\": %" PRIu64 ", \"called_samples\": %" PRIu64, a->called.weight,
+		a->called.count);
 	text_json_print(p->out, ", \"note\": ", a->note);
-	fprintf(p->out, ",\n\"lines\": [");
-	for (size_t i = 0; i < a->n_lines; i++) {
-		fprintf(p->out, "%s\n{", i ? "," : "");
-		json_place(p, a->lines[i].file, a->lines[i].line);
-		json_figures(p, a->lines[i].weight, a->lines[i].count);
-		fprintf(p->out, "}");
-	}
-	fprintf(p->out, "],\n\"parts\": [");
+	json_lines(p, "lines", &a->lines, true);
+	json_lines(p, "inlined_lines", &a->inlined_lines, false);
+	fprintf(p->out, ",\n\"parts\": [");
 	for (size_t i = 0; i < a->n_parts; i++) {
 		fprintf(p->out, "%s", i ? ",\n" : "");
 		json_part(p, &a->parts[i]);
@@ -293,7 +371,7 @@ int annotate_write(const struct annotation *a, const struct annotate_form *form,
 		print_json(&p);
 	} else {
 		print_head(&p);
-		print_lines(&p);
+		print_all_lines(&p);
 		for (size_t i = 0; i < a->n_parts; i++)
 			print_part(&p, &a->parts[i]);
 	}

@@ -16,12 +16,14 @@
 enum {
 	CODE_BYTES = 1 << 20, /* of one function */
 	LOOKUPS = 1 << 16,    /* of lines for instructions without a sample */
+	LEVELS = 256,	      /* inlined calls of an address, as of a trace */
 	NAME_BYTES = 1024,
 };
 
 /* Samples at one address. */
 struct leaf {
 	uint32_t module, frame;
+	uint32_t call; /* the function's among the calls of the frame; 0: the innermost */
 	uint64_t address, weight, count;
 };
 
@@ -49,18 +51,31 @@ static int by_address(const void *left, const void *right)
 
 	if (a->module != b->module)
 		return ascend(a->module, b->module);
-	return (a->address > b->address) - (a->address < b->address);
+	if (a->address != b->address)
+		return a->address < b->address ? -1 : 1;
+	return ascend(a->call, b->call);
 }
 
-static bool is_of(const struct fold *f, uint32_t frame, const uint8_t *match)
+enum { NO_CALL = -1 };
+
+/* The function's innermost call in @frame; NO_CALL: there is none. */
+static int call_in(const struct fold *f, uint32_t frame, const uint8_t *match)
 {
-	for (uint32_t i = f->first_call[frame]; i < f->first_call[frame + 1]; i++)
-		if (match[fold_call_symbol(f->calls[i])])
-			return true;
-	return false;
+	uint32_t n = f->first_call[frame + 1] - f->first_call[frame];
+
+	for (uint32_t i = 0; i < n; i++)
+		if (match[fold_call_symbol(f->calls[f->first_call[frame] + i])])
+			return (int)i;
+	return NO_CALL;
 }
 
-/* Adds up what is at one address; in place. */
+static void count_in(struct annotate_figure *figure, uint64_t weight, uint64_t count)
+{
+	figure->weight += weight;
+	figure->count += count;
+}
+
+/* Adds up what is at one address in one call; in place. */
 static size_t merge_leaves(struct leaf *leaves, size_t n)
 {
 	size_t to = 0;
@@ -97,11 +112,41 @@ static void choose_module(struct annotator *x)
 	}
 	memmove(x->leaves, x->leaves + best, best_n * sizeof(*x->leaves));
 	x->n = best_n;
-	for (size_t i = 0; i < x->n; i++) {
-		x->a->weight += x->leaves[i].weight;
-		x->a->count += x->leaves[i].count;
-	}
+	for (size_t i = 0; i < x->n; i++)
+		count_in(x->leaves[i].call ? &x->a->inlined : &x->a->self, x->leaves[i].weight,
+			 x->leaves[i].count);
+	x->a->weight = x->a->self.weight + x->a->inlined.weight;
+	x->a->count = x->a->self.count + x->a->inlined.count;
 	x->a->elsewhere = all - x->a->count;
+}
+
+/* Leaves the functions of the module that was chosen. */
+static void count_functions(struct annotator *x, const struct fold *f, uint8_t *match)
+{
+	for (uint32_t i = 0; i < f->n_symbols; i++) {
+		match[i] &= f->symbols[i].module == x->leaves[0].module;
+		x->a->n_functions += match[i];
+	}
+}
+
+/* The samples with the function further out in their stacks. */
+static int count_called(struct annotator *x, struct fold *f, const uint8_t *match)
+{
+	const struct profile *p = x->profile;
+	_cleanup_(freep) uint8_t *has = NULL;
+	struct annotate_figure all = {0};
+	int r = fold_array(f, p->n_nodes, sizeof(*has), "different calls in its stacks", &has);
+
+	if (r < 0)
+		return trace(r);
+	for (size_t i = 0; i < p->n_nodes; i++) /* a caller is before what it calls */
+		has[i] = (p->nodes[i].up < i && has[p->nodes[i].up]) ||
+			 call_in(f, p->nodes[i].frame, match) != NO_CALL;
+	for (size_t i = 0; i < f->n_groups; i++)
+		if (f->groups[i].stack < p->n_nodes && has[f->groups[i].stack])
+			count_in(&all, f->groups[i].weight, f->groups[i].count);
+	count_in(&x->a->called, all.weight - x->a->weight, all.count - x->a->count);
+	return 0;
 }
 
 static int collect(struct annotator *x, struct fold *f)
@@ -118,20 +163,25 @@ static int collect(struct annotator *x, struct fold *f)
 	for (size_t i = 0; i < f->n_groups; i++) {
 		const struct fold_group *g = &f->groups[i];
 		uint32_t frame;
+		int call;
 
-		if (g->stack >= p->n_nodes)
+		if (g->stack >= p->n_nodes || fold_is_error(f, g->stack))
 			continue;
 		frame = p->nodes[g->stack].frame;
-		if (is_of(f, frame, match))
+		call = call_in(f, frame, match);
+		if (call != NO_CALL)
 			x->leaves[x->n++] =
-				(struct leaf){p->frames[frame].module, frame,
+				(struct leaf){p->frames[frame].module, frame,	  (uint32_t)call,
 					      p->frames[frame].rel_pc, g->weight, g->count};
 	}
 	x->n = merge_leaves(x->leaves, x->n);
 	choose_module(x);
 	x->a->all_weight = f->weight;
 	x->a->all_count = f->count;
-	return x->n ? 0 : fail(-ENODATA);
+	if (!x->n)
+		return fail(-ENODATA);
+	count_functions(x, f, match);
+	return trace(count_called(x, f, match));
 }
 
 /* ---- texts and lines ---- */
@@ -141,50 +191,73 @@ static int add_text(struct annotation *a, const char *text, uint32_t *ret)
 	return string_table_add(&a->texts, text, strlen(text), ret, NULL);
 }
 
-struct first_line {
+/* Where the calls of an address are, the innermost first. */
+struct levels {
 	struct annotation *a;
-	uint32_t file, line;
-	bool found;
+	struct level {
+		uint32_t file, line; /* 0: unknown */
+	} at[LEVELS];
+	uint32_t n;
 	int error;
 };
 
-/* The innermost call's: the first. */
-static void take_first(void *arg, const struct uw_line *line)
+static void add_level(struct levels *levels, const char *file, uint32_t line)
 {
-	struct first_line *first = arg;
+	struct level *to = &levels->at[levels->n];
 
-	if (first->found)
+	if (levels->n == LEVELS || levels->error < 0)
 		return;
-	first->found = true;
-	if (line->file && line->line)
-		first->error = add_text(first->a, line->file, &first->file);
-	first->line = first->file ? line->line : 0;
+	*to = (struct level){.line = file ? line : 0};
+	if (file)
+		levels->error = add_text(levels->a, file, &to->file);
+	levels->n++;
 }
 
-/* By the file's DWARF, else by the trace, which has the lines of sampled addresses. */
+static void take_level(void *arg, const struct uw_line *line)
+{
+	add_level(arg, line->file, line->line);
+}
+
+/* By the file's DWARF; of sampled addresses by the trace, where it knows more. */
+static int find_levels(struct annotator *x, uint64_t address, const struct leaf *leaf,
+		       struct levels *levels)
+{
+	const struct profile_frame *frame = leaf ? &x->profile->frames[leaf->frame] : NULL;
+	int r = 0;
+
+	levels->a = x->a;
+	levels->n = 0;
+	levels->error = 0;
+	if (x->module && !x->jit && (leaf || x->lookups++ < LOOKUPS))
+		r = uw_module_lines(x->module, &x->file.source, address, take_level, levels);
+	if (frame &&
+	    (levels->n < frame->n_lines || (levels->n == frame->n_lines && !levels->at[0].line))) {
+		levels->n = 0;
+		for (uint32_t i = 0; i < frame->n_lines; i++) {
+			const struct profile_line *line = &x->profile->lines[frame->first_line + i];
+
+			add_level(levels,
+				  line->file ? string_table_text(&x->profile->strings, line->file)
+					     : NULL,
+				  line->line);
+		}
+	}
+	return r == -ENOMEM || levels->error < 0 ? fail(-ENOMEM) : 0;
+}
+
+/* Of the innermost call. */
 static int find_line(struct annotator *x, uint64_t address, const struct leaf *leaf,
 		     struct annotate_instruction *to)
 {
-	struct first_line first = {.a = x->a};
-	const struct profile_line *line;
-	const char *path;
-	int r = 0;
+	struct levels levels;
+	int r = find_levels(x, address, leaf, &levels);
 
-	if (x->module && !x->jit && (leaf || x->lookups++ < LOOKUPS))
-		r = uw_module_lines(x->module, &x->file.source, address, take_first, &first);
-	if (r == -ENOMEM || first.error < 0)
-		return fail(-ENOMEM);
-	if (!first.line && leaf) {
-		line = &x->profile->lines[x->profile->frames[leaf->frame].first_line];
-		if (line->file && line->line) {
-			path = string_table_text(&x->profile->strings, line->file);
-			if (add_text(x->a, path, &first.file) < 0)
-				return fail(-ENOMEM);
-			first.line = line->line;
-		}
+	if (r < 0)
+		return trace(r);
+	if (levels.n && levels.at[0].line) {
+		to->file = levels.at[0].file;
+		to->line = levels.at[0].line;
 	}
-	to->file = first.file;
-	to->line = first.line;
 	return 0;
 }
 
@@ -203,14 +276,19 @@ static struct annotate_instruction *add_instruction(struct annotator *x, struct 
 static int add_leaves(struct annotator *x, struct annotate_part *part, size_t from, size_t to)
 {
 	for (size_t i = from; i < to; i++) {
-		struct annotate_instruction *insn = add_instruction(x, part);
+		const struct leaf *leaf = &x->leaves[i];
+		bool again = i > from && leaf->address == leaf[-1].address;
+		struct annotate_instruction *insn =
+			again ? &part->instructions[part->n - 1] : add_instruction(x, part);
 
 		if (!insn)
 			return fail(-ENOMEM);
-		insn->address = x->leaves[i].address;
-		insn->weight = x->leaves[i].weight;
-		insn->count = x->leaves[i].count;
-		if (find_line(x, insn->address, &x->leaves[i], insn) < 0)
+		insn->address = leaf->address;
+		insn->weight += leaf->weight;
+		insn->count += leaf->count;
+		if (again)
+			continue;
+		if (find_line(x, insn->address, leaf, insn) < 0)
 			return fail(-ENOMEM);
 	}
 	return 0;
@@ -343,40 +421,66 @@ static int by_line_weight(const void *left, const void *right)
 {
 	const struct annotate_line *a = left, *b = right;
 
-	if (a->weight != b->weight)
-		return (a->weight < b->weight) - (a->weight > b->weight);
+	if (a->all.weight != b->all.weight)
+		return (a->all.weight < b->all.weight) - (a->all.weight > b->all.weight);
 	return by_place(left, right);
 }
 
-static int add_lines(struct annotation *a)
+/* Adds up what is at one line. */
+static void sum_lines(struct annotate_lines *lines)
 {
-	size_t n = 0, to = 0;
+	struct annotate_line *list = lines->list;
+	size_t to = 0;
 
-	for (size_t i = 0; i < a->n_parts; i++)
-		for (size_t j = 0; j < a->parts[i].n; j++)
-			n += a->parts[i].instructions[j].count > 0;
-	a->lines = calloc(n + 1, sizeof(*a->lines));
-	if (!a->lines)
-		return fail(-ENOMEM);
-	n = 0;
-	for (size_t i = 0; i < a->n_parts; i++)
-		for (size_t j = 0; j < a->parts[i].n; j++) {
-			const struct annotate_instruction *insn = &a->parts[i].instructions[j];
-
-			if (insn->count)
-				a->lines[n++] = (struct annotate_line){insn->file, insn->line,
-								       insn->weight, insn->count};
-		}
-	qsort(a->lines, n, sizeof(*a->lines), by_place);
-	for (size_t i = 1; i < n; i++)
-		if (by_place(&a->lines[to], &a->lines[i])) {
-			a->lines[++to] = a->lines[i];
+	qsort(list, lines->n, sizeof(*list), by_place);
+	for (size_t i = 1; i < lines->n; i++)
+		if (by_place(&list[to], &list[i])) {
+			list[++to] = list[i];
 		} else {
-			a->lines[to].weight += a->lines[i].weight;
-			a->lines[to].count += a->lines[i].count;
+			count_in(&list[to].all, list[i].all.weight, list[i].all.count);
+			count_in(&list[to].self, list[i].self.weight, list[i].self.count);
 		}
-	a->n_lines = n ? to + 1 : 0;
-	qsort(a->lines, a->n_lines, sizeof(*a->lines), by_line_weight);
+	lines->n = lines->n ? to + 1 : 0;
+	qsort(list, lines->n, sizeof(*list), by_line_weight);
+}
+
+static int add_lines(struct annotator *x)
+{
+	struct annotation *a = x->a;
+	struct levels levels;
+
+	a->lines.list = calloc(x->n + 1, sizeof(*a->lines.list));
+	a->inlined_lines.list = calloc(x->n + 1, sizeof(*a->lines.list));
+	if (!a->lines.list || !a->inlined_lines.list)
+		return fail(-ENOMEM);
+	for (size_t i = 0; i < x->n; i++) {
+		const struct leaf *leaf = &x->leaves[i];
+		struct annotate_line line = {.all = {leaf->weight, leaf->count}};
+		uint32_t own = leaf->call;
+
+		if (find_levels(x, leaf->address, leaf, &levels) < 0)
+			return fail(-ENOMEM);
+		/* A trace without inlined calls has the outermost ones of the DWARF. */
+		own += levels.n -
+		       (uint32_t)min_u64(levels.n, x->profile->frames[leaf->frame].n_lines);
+		own = (uint32_t)min_u64(own, levels.n ? levels.n - 1 : 0);
+		a->unsplit += own && !leaf->call ? leaf->count : 0;
+		if (levels.n) {
+			line.file = levels.at[own].file;
+			line.line = levels.at[own].line;
+		}
+		if (!leaf->call)
+			line.self = line.all;
+		a->lines.list[a->lines.n++] = line;
+		if (own)
+			a->inlined_lines.list[a->inlined_lines.n++] = (struct annotate_line){
+				.file = levels.at[0].file,
+				.line = levels.at[0].line,
+				.all = line.all,
+			};
+	}
+	sum_lines(&a->lines);
+	sum_lines(&a->inlined_lines);
 	return 0;
 }
 
@@ -428,28 +532,36 @@ static int open_jitdump(struct annotator *x, const char *map)
 	return r < 0 ? trace(r) : 0;
 }
 
-static bool is_of_interpreter(const char *path)
+/* UW_LANGUAGE_NONE: the module is not that of an interpreter. */
+static enum uw_language language_of(const char *path)
 {
 	for (int i = UW_LANGUAGE_NONE + 1; i < UW_LANGUAGES; i++)
 		if (!strcmp(path, uw_language_path((enum uw_language)i)))
-			return true;
-	return false;
+			return (enum uw_language)i;
+	return UW_LANGUAGE_NONE;
 }
 
-static void note_interpreter(struct annotation *a)
+static void note_interpreter(struct annotation *a, enum uw_language language)
 {
 	a->interpreted = true;
-	a->note = "the trace has one line of this function, that of its definition (below), and "
-		  "not the lines that ran: "
-		  "an interpreter runs it, or a compiler made its code while the program ran "
-		  "(report --callees FUNC shows what it "
-		  "called)";
+	/* uw_script_frame() has the instruction. */
+	a->note =
+		language == UW_LANGUAGE_PHP || language == UW_LANGUAGE_RUBY
+			? "an interpreter runs this function: the trace has the lines that ran, "
+			  "and "
+			  "no instructions"
+			: "the trace has one line of this function, that of its definition "
+			  "(below), "
+			  "and not the lines that ran: an interpreter runs it, or a compiler made "
+			  "its code while the program ran (report --callees FUNC shows what it "
+			  "called)";
 }
 
 static int open_module(struct annotator *x)
 {
 	const struct profile *p = x->profile;
 	const struct profile_module *m;
+	enum uw_language language;
 	int r;
 
 	if (x->leaves[0].module >= p->n_modules) {
@@ -460,11 +572,12 @@ static int open_module(struct annotator *x)
 	r = add_text(x->a, string_table_text(&p->strings, m->path), &x->a->module);
 	if (r < 0)
 		return trace(r);
+	language = language_of(string_table_text(&p->strings, m->path));
 	if (m->kernel)
 		x->a->note = "a trace has no addresses of kernel code, which would show where the "
 			     "kernel lies in memory (perf annotate with a vmlinux shows it)";
-	else if (is_of_interpreter(string_table_text(&p->strings, m->path)))
-		note_interpreter(x->a);
+	else if (language != UW_LANGUAGE_NONE)
+		note_interpreter(x->a, language);
 	else if (!module_file_is_one(p, m))
 		return open_jitdump(x, string_table_text(&p->strings, m->path));
 	else if (module_file_open(&x->file, x->options->places, p, m) < 0)
@@ -485,7 +598,7 @@ int annotate_init(struct annotation *a, const struct profile *profile,
 	struct fold f;
 	int r;
 
-	*a = (struct annotation){.weight = 0};
+	*a = (struct annotation){.module = 0};
 	r = fold_init(&f, profile, options->only);
 	if (r < 0)
 		return trace(r);
@@ -498,7 +611,7 @@ int annotate_init(struct annotation *a, const struct profile *profile,
 	if (r >= 0)
 		r = add_parts(&x);
 	if (r >= 0)
-		r = add_lines(a);
+		r = add_lines(&x);
 	(void)uw_module_unref(x.module);
 	module_file_close(&x.file);
 	free(x.leaves);
@@ -511,7 +624,8 @@ void annotate_deinit(struct annotation *a)
 {
 	for (size_t i = 0; i < a->n_parts; i++)
 		free(a->parts[i].instructions);
-	free(a->lines);
+	free(a->lines.list);
+	free(a->inlined_lines.list);
 	string_table_deinit(&a->texts);
-	*a = (struct annotation){.weight = 0};
+	*a = (struct annotation){.module = 0};
 }

@@ -2,8 +2,11 @@
  *
  *   trace: leaf addresses of the function's samples ──► file of their module (by build id) ──► instructions, lines
  *
- * Without the file there are the sampled addresses with the lines that the trace has.  A call that was inlined is of its
- * own lines; its instructions are shown among the instructions of the function that it was inlined into. */
+ * Without the file there are the sampled addresses with the lines that the trace has.
+ *
+ * A sample is the function's own (the self column of a report), of a call that was inlined into it, at any depth, or of one
+ * that it called.  The first two are shown, at the line of the function itself that the calls were inlined at; those of
+ * inlined calls at their own lines, too.  Instructions are those of the function of the image around them. */
 #pragma once
 
 #include "base/table.h"
@@ -20,9 +23,17 @@ struct annotate_options {
 	bool intel;	     /* syntax */
 };
 
+struct annotate_figure {
+	uint64_t weight, count; /* count: of samples */
+};
 struct annotate_line {
-	uint32_t file, line; /* file: in texts, 0: unknown */
-	uint64_t weight, count;
+	uint32_t file, line; /* 0: unknown.  file: in texts */
+	struct annotate_figure all, self;
+};
+/* By weight. */
+struct annotate_lines {
+	struct annotate_line *list;
+	size_t n;
 };
 struct annotate_instruction {
 	uint64_t address;
@@ -39,20 +50,24 @@ struct annotate_part {
 };
 struct annotation {
 	struct string_table texts;
-	uint32_t module, function;		    /* in texts: a path, a name */
-	uint64_t weight, count;			    /* of the function alone, in this module */
-	uint64_t elsewhere;			    /* its samples in other modules */
-	uint64_t all_weight, all_count;		    /* of the profile */
+	uint32_t module, function;	      /* in texts: a path, a name */
+	uint32_t n_functions;		      /* of this name, in this module */
+	struct annotate_figure self, inlined; /* its own samples; of what was inlined into it */
+	struct annotate_figure called;	      /* its other samples, in calls */
+	uint64_t unsplit;		/* of self.count: in inlined calls that the trace lacks */
+	uint64_t weight, count;		/* self and inlined */
+	uint64_t elsewhere;		/* the same in other modules */
+	uint64_t all_weight, all_count; /* of the profile */
 	struct annotate_part parts[ANNOTATE_PARTS]; /* by weight */
 	size_t n_parts;
-	uint64_t left_out;	     /* samples in further parts */
-	struct annotate_line *lines; /* by weight */
-	size_t n_lines;
-	const char *note; /* why there are no instructions; NULL: there are */
-	bool interpreted; /* its addresses are not of code */
+	uint64_t left_out;		     /* samples in further parts */
+	struct annotate_lines lines;	     /* of the function */
+	struct annotate_lines inlined_lines; /* of what was inlined into it */
+	const char *note;		     /* why there are no instructions; NULL: there are */
+	bool interpreted;		     /* its addresses are not of code */
 };
 
-/* -ENOENT: profile_strerror() has a line; -ENODATA: the function has no sample of its own; else as fold_init(). */
+/* -ENOENT: profile_strerror() has a line; -ENODATA: all samples of the function are in calls; else as fold_init(). */
 int annotate_init(struct annotation *annotation, const struct profile *profile,
 		  const struct annotate_options *options);
 void annotate_deinit(struct annotation *annotation);
@@ -60,7 +75,7 @@ void annotate_deinit(struct annotation *annotation);
 struct annotate_form {
 	const char *event; /* name */
 	const char *symfs; /* before the paths of source files; may be NULL */
-	uint32_t limit;	   /* lines of the first table; 0: all */
+	uint32_t limit;	   /* lines of a table of lines; 0: all */
 	bool all;	   /* instructions far from samples too */
 	bool json;
 };

@@ -32,7 +32,7 @@ static int set_syntax(void *to, const char *value)
 
 static const struct option_def defs[] = {
 	NUMBER("limit", 'n', OPTION_U32, "N", limit, 0,
-	       "at most N lines in the table of lines, 0: all (default: 20)"),
+	       "at most N lines in a table of lines, 0: all (default: 20)"),
 	FLAG("all", 'a', all, "all instructions, not only those near samples"),
 	FLAG("intel", 0, intel, "Intel's syntax (default: that of the GNU tools)"),
 	TEXT("event", 'e', "EVENT", event, EVENT_OPTION_HELP),
@@ -71,16 +71,24 @@ static const struct options options = {
 		"defaults to\n" DEFAULT_TRACE "; a perf.data file is imported first.",
 	.defs = defs,
 	.foreign = foreign,
-	.json = "{\"function\",\"module\",\"event\",\"weight\",\"samples\",\"note\" or null,\n"
-		" \"lines\":[{\"file\" or null,\"line\", figures}],\n"
+	.json = "{\"function\",\"module\",\"event\",\"weight\",\"samples\",\"self\",\"self_"
+		"samples\","
+		"\"inlined\",\n \"inlined_samples\",\"called\",\"called_samples\",\"note\" or "
+		"null,\n"
+		" \"lines\":[{\"file\" or null,\"line\", figures,\"self\",\"self_samples\"}],\n"
+		" \"inlined_lines\":[{\"file\" or null,\"line\", figures}],\n"
 		" \"parts\":[{\"function\", figures,\n"
 		"   \"instructions\":[{\"address\",\"text\",\"file\" or null,\"line\", "
 		"figures}]}]}\n"
-		"figures: \"percent\" (of the function alone),\"weight\",\"samples\"",
+		"figures: \"percent\" (of self and inlined),\"weight\",\"samples\"",
 	.details =
-		{"Percentages are of the samples in the function alone, without the functions that "
-		 "it called. A call that was inlined counts for its own lines; FUNC may be an "
-		 "inlined function, which is then shown in each function that it was inlined into.",
+		{"The first lines state the samples in the function itself (the self column of "
+		 "report), in functions that were inlined into it, and in functions that it "
+		 "called; the sum is report's total. Percentages are of the first two. The first "
+		 "table has the lines of the function: an inlined call counts at the line that "
+		 "calls it, and the column self leaves it out. The second table has the lines of "
+		 "the inlined functions themselves. FUNC may be a function that was inlined: all "
+		 "places are added up, and the instructions are shown in each function around it.",
 		 "Instructions and lines come from the module's file: that at its path or in the "
 		 "build-id cache, if it has the build id of the trace, or the copy below --symfs. "
 		 "Without the file, the lines of the sampled addresses come from the trace. The "

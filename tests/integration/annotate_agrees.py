@@ -9,7 +9,10 @@ perf = open(sys.argv[1], encoding="utf-8").read()
 ours = json.load(open(sys.argv[2], encoding="utf-8"))
 
 summary = re.findall(r"^ +(\d+\.\d+) +\S*?([^/\s]+):(\d+)$", perf, re.M)[:5]
-lines = {(line["file"].rsplit("/", 1)[-1], line["line"]): line["percent"] for line in ours["lines"] if line["file"]}
+lines = {}  # perf counts an inlined call at its own line
+for line, weight in [(line, line["self"]) for line in ours["lines"]] + [(line, line["weight"]) for line in ours["inlined_lines"]]:
+    place = ((line["file"] or "").rsplit("/", 1)[-1], line["line"])
+    lines[place] = lines.get(place, 0) + 100 * weight / ours["weight"]
 assert len(summary) == 5, summary
 for percent, name, number in summary:
     mine = lines.get((name, int(number)))

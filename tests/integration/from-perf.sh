@@ -309,7 +309,8 @@ if command -v perf >/dev/null && perf record -e cpu-clock -g -o perf.data -- "$P
 	"$PERFWIND" annotate --json work lines.data >lines.json
 	check annotate-agrees "$PYTHON" "$INTEGRATION/annotate_agrees.py" lines.perf lines.json
 	prints annotate 0 '^ +[0-9.]+  hot-lines.c:10 .*return x % 1000003' annotate -i lines.data -s work
-	prints annotate-inlined 0 '^[0-9,]+ samples of cpu-clock(:u)? .* in the function alone' annotate mix lines.data
+	prints annotate-call 0 '^ +[0-9.]+ +[0-9.]+  hot-lines.c:20 .*sum \+= mix' annotate -i lines.data -s work
+	prints annotate-inlined 0 '^[0-9,]+ samples of cpu-clock(:u)? .* in the function itself' annotate mix lines.data
 	prints annotate-function 2 'annotate needs a function' annotate
 	prints annotate-none 1 "no function|no stack has a function 'wrok'; did you mean work" annotate wrok lines.data
 	# The program is gone; a copy of it is elsewhere.

@@ -13,6 +13,10 @@ check recursion-nothing-lost json recursion 'v["lost"]["samples"] == 0 and v["lo
 check recursion-nothing-skipped json recursion 'not set(v["skipped"]) - {"double"}'
 check recursion-file-size json recursion "v['bytes'] == $(stat -c %s "$TMP/recursion.pftrace")"
 
+# `annotate` and `report` state the same figures, inlined calls or not.
+record inlined -- "$PROGRAMS/inlined-cxx" 1
+check annotate-self "$PYTHON" "$INTEGRATION/annotate_self.py" "$PERFWIND" "$TMP/inlined.pftrace"
+
 # Calls that libraries try, and helper processes refuse, are not lines in the kernel's log (seccomp, audit type 1326).
 logged() { dmesg 2>/dev/null | grep -c "type=1326.*exe=\"$(realpath "$PERFWIND")\".*code=0x50000"; }
 before=$(logged)

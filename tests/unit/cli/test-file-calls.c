@@ -129,11 +129,11 @@ static int make_annotation(void *arg)
 	if (r < 0)
 		return r;
 	/* libdw may have no lines (symbols/lines.c). */
-	if (made->n_lines == a->n_lines && !a->note && a->texts.n_entries != made->n_texts)
+	if (made->n_lines == a->lines.n && !a->note && a->texts.n_entries != made->n_texts)
 		fail_msg("call %lu: %u texts of %zu", calls_fail_at, a->texts.n_entries,
 			 made->n_texts);
 	if (!made->n_texts) {
-		made->n_lines = a->n_lines;
+		made->n_lines = a->lines.n;
 		made->n_texts = a->texts.n_entries;
 	}
 	return 0;
