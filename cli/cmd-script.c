@@ -50,11 +50,14 @@ static const struct options options = {
 		"; a perf.data file is imported\nfirst.",
 	.defs = defs,
 	.foreign = foreign,
-	.details = {"A sample begins with `COMM PID/TID [CPU] SECONDS: PERIOD EVENT:` and ends "
-		    "with an "
-		    "empty line. Each line between is an address in the file of the module, the "
-		    "function, and the module, or `(inlined)`. Times are of the trace's clock "
-		    "(CLOCK_BOOTTIME)."},
+	.details =
+		{"A sample begins with `COMM PID/TID [CPU] SECONDS: PERIOD EVENT:` and ends "
+		 "with an "
+		 "empty line. Each line between is an address in the file of the module, the "
+		 "function, and the module, or `(inlined)`. Times are of the trace's clock "
+		 "(CLOCK_BOOTTIME). A frame that is a guess (nothing proved it) has ` [guessed]` "
+		 "behind the "
+		 "module, where parsers of this form do not read it: a function keeps one name."},
 	.examples = "# the flame graph scripts, without `perf script`\n"
 		    "perfwind script | stackcollapse-perf.pl | flamegraph.pl >out.svg\n\n"
 		    "# the first ten samples of one thread\n"

@@ -48,7 +48,8 @@ static void print_frame(struct script *s, uint32_t frame)
 							    : "[unknown]");
 		buffer_append(&s->out, " (", 2);
 		text_clean(&s->out, inlined ? "inlined" : *module ? module : "[unknown]");
-		buffer_append(&s->out, ")\n", 2);
+		/* Parsers of perf-script's text stop at the bracket, so that a function keeps one name. */
+		buffer_printf(&s->out, ")%s\n", f->guessed ? " [" FRAME_KIND_GUESSED "]" : "");
 	}
 }
 

@@ -16,6 +16,26 @@ static char *written(const struct profile *p, const struct profile_filter *only,
 	return text;
 }
 
+/* Behind the module: what stackcollapse-perf.pl and others read ends at its bracket. */
+static void guesses_are_marked(void **state)
+{
+	struct profile p = hand_empty();
+	uint32_t m = hand_module(&p, "/m", false), f = hand_frame(&p, m, 1, "f", "tiny"),
+		 g = hand_frame(&p, m, 2, "g", NULL);
+	char *text;
+
+	(void)state;
+	p.frames[f].guessed = true;
+	hand_process(&p, 1, "p");
+	hand_sample(&p, 1, 1, HAND_STACK(&p, f, g), 1);
+	text = written(&p, NULL, 0);
+	assert_non_null(strstr(text, "\t               1 tiny (inlined) [guessed]\n"
+				     "\t               1 f (/m) [guessed]\n"
+				     "\t               2 g (/m)\n\n"));
+	free(text);
+	profile_deinit(&p);
+}
+
 /* An inlined call, a kernel function, a stack that was cut, none at all; what was skipped is not there. */
 static void samples(void **state)
 {
@@ -102,9 +122,8 @@ static void no_samples(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(samples),
-		cmocka_unit_test(one_function),
-		cmocka_unit_test(foreign_names),
+		cmocka_unit_test(samples),	cmocka_unit_test(guesses_are_marked),
+		cmocka_unit_test(one_function), cmocka_unit_test(foreign_names),
 		cmocka_unit_test(no_samples),
 	};
 
