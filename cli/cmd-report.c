@@ -182,8 +182,12 @@ static const struct options options = {
 	.defs = defs,
 	.foreign = foreign,
 	.details =
-		{"A frame that was not proved is marked with ` ?` in the tree, or with ` ? 12 %` "
-		 "if that holds for this share of its samples. `[name]` stands for functions of a "
+		{"What was not proved is marked with ` ?` behind the name, or with ` ? 12 %` if "
+		 "that "
+		 "holds for this share of the samples: in a table, of the row's total, those in "
+		 "which each of its calls is a guess; in a tree, those in which the call or one "
+		 "above it is, since a path with a wrong call is wrong from there on. `[name]` "
+		 "stands for functions of a "
 		 "module without symbols, `(inlined)` for calls that the compiler inlined in all "
 		 "stacks. Processes of one name are one row; --by pid separates them. The exit "
 		 "status is 1 if the file cannot be read, or if it is damaged and no sample is "

@@ -105,7 +105,8 @@ static const struct options options = {
 		       "kind of the rows, h lists the keys.  Behind the last of several tables\nis "
 		       "the table of the whole run.  Once the processes of -p have ended the last "
 		       "table with samples\nstays, "
-		       "and a line states their end.",
+		       "and a line states their end.  ` ?` behind a name: a guess, as in "
+		       "perfwind-report(1).",
 	.defs = defs,
 	.foreign = foreign,
 	.examples = "# the whole machine, a table every 2 seconds\n"

@@ -57,13 +57,14 @@ static void close_node(struct making *m)
 
 static int enter(void *arg, const struct walk_call *call)
 {
-	return open_node(arg, &(struct calltree_node){.id = call->symbol,
-						      .kind = CALLTREE_CALL,
-						      .inlined = call->inlined,
-						      .guessed = call->guessed,
-						      .guessed_weight = call->guessed_weight,
-						      .self_count = call->self_count,
-						      .self_weight = call->self_weight});
+	return open_node(arg,
+			 &(struct calltree_node){.id = call->symbol,
+						 .kind = CALLTREE_CALL,
+						 .inlined = call->inlined,
+						 .guessed_weight = call->guessed_weight,
+						 .path_guessed_weight = call->path_guessed_weight,
+						 .self_count = call->self_count,
+						 .self_weight = call->self_weight});
 }
 
 static void leave(void *arg)
@@ -205,15 +206,6 @@ static bool has_guesses(const struct fold *f)
 	return false;
 }
 
-/* Before a walk: walk_call.guessed_weight is wanted.  -ENOMEM, -E2BIG. */
-static int weigh_guesses(struct walk *w)
-{
-	int r = fold_array(w->fold, w->fold->profile->n_nodes, sizeof(*w->weights),
-			   "different calls in its stacks", &w->weights);
-
-	return r < 0 ? trace(r) : 0;
-}
-
 static int calltree_fill(struct making *m)
 {
 	_cleanup_(walk_deinit) struct walk w = {0};
@@ -226,7 +218,7 @@ static int calltree_fill(struct making *m)
 	if (r >= 0)
 		r = walk_init(&w, m->fold);
 	if (r == 0 && has_guesses(m->fold))
-		r = weigh_guesses(&w);
+		r = walk_weigh_guesses(&w);
 	if (r == 0)
 		r = make(m, &w, order);
 	return r < 0 ? trace(r) : 0;
@@ -273,17 +265,17 @@ static int focus_step(struct making *m, struct table *children, uint32_t call)
 	return r < 0 ? trace(r) : 0;
 }
 
-static void focus_count(struct making *m, const struct fold_group *g, uint32_t call)
+/* @path_guessed: @call or one above it is a guess. */
+static void focus_count(struct making *m, const struct fold_group *g, uint32_t call,
+			bool path_guessed)
 {
 	struct calltree_node *n = &m->tree->nodes[m->at];
 
 	n->count += g->count;
 	n->weight += g->weight;
 	n->inlined &= (call & FOLD_INLINED) != 0;
-	if (call & FOLD_GUESSED) {
-		n->guessed = true;
-		n->guessed_weight += g->weight;
-	}
+	n->guessed_weight += call & FOLD_GUESSED ? g->weight : 0;
+	n->path_guessed_weight += path_guessed ? g->weight : 0;
 }
 
 /* @calls: root first. */
@@ -291,6 +283,7 @@ static int focus_group(struct making *m, struct table *children, const struct fo
 		       const uint32_t *calls, size_t n, const uint8_t *match, bool callers)
 {
 	size_t at = callers ? n : 0;
+	bool path_guessed = false;
 	int r = 0;
 
 	if (callers)
@@ -302,13 +295,14 @@ static int focus_group(struct making *m, struct table *children, const struct fo
 	if (at == (callers ? 0 : n))
 		return 0;
 	m->at = 0;
-	focus_count(m, g, 0);
+	focus_count(m, g, 0, false);
 	for (size_t i = at; r == 0 && (callers ? i > 0 : i < n); i += callers ? -1ul : 1) {
 		uint32_t call = calls[callers ? i - 1 : i];
 
 		r = focus_step(m, children, call);
+		path_guessed |= (call & FOLD_GUESSED) != 0;
 		if (r == 0)
-			focus_count(m, g, call);
+			focus_count(m, g, call, path_guessed);
 		/* The leaf, be it the end of the path or, among callers, its beginning. */
 		if (r == 0 && (callers ? i == n : i + 1 == n)) {
 			m->tree->nodes[m->at].self_count += g->count;

@@ -14,10 +14,10 @@ struct calltree_node {
 	uint32_t id; /* index in processes or threads, or symbol */
 	enum calltree_kind kind;
 	bool inlined;		      /* in every stack that came here */
-	bool guessed;		      /* in one stack */
 	uint32_t n_processes;	      /* of a process's node: that have its name, and samples */
 	uint32_t parent, child, next; /* nodes; 0: none */
-	uint64_t guessed_weight;      /* of the stacks in which it is guessed */
+	/* of the stacks in which it is guessed; in which it or a call above it in the tree is */
+	uint64_t guessed_weight, path_guessed_weight;
 	uint64_t self_count, self_weight, count, weight;
 };
 struct calltree {

@@ -10,6 +10,7 @@
 #include "profile/fold.h"
 #include "profile/profile-export.h"
 #include "profile/profile-text.h"
+#include "profile/report-data.h"
 #include "profile/report-marks.h"
 #include "profile/rows.h"
 #include "profile/summary.h"
@@ -30,6 +31,7 @@ struct report {
 	struct buffer out; /* not yet in the file */
 	FILE *file;
 	uint64_t written; /* bytes */
+	bool guessed;	  /* a name has the mark */
 };
 
 /* WIDE: a terminal where a second column of counts leaves enough for the names.  NARROW: where neither counts nor modules
@@ -136,21 +138,57 @@ static void print_many(struct report *report, uint32_t n)
 	report_colour(report, COLOUR_DIM, text, (size_t)len);
 }
 
+/* " ?", or " ? 12 %": all or a share of the weight is a guess.  "" for 1 % or less. */
+static int guess_mark(uint64_t guessed, uint64_t weight, char *to, size_t size)
+{
+	double share = text_percent(guessed, weight);
+
+	if (share > 1 && share <= 99)
+		return snprintf(to, size, " ? %.0f %%", share);
+	return snprintf(to, size, "%s", share > 99 ? " ?" : "");
+}
+
+enum { MARKS = 32 };
+
+/* The marks behind a name: that it is inlined, and how much of it is a guess. */
+static size_t name_marks(bool inlined, uint64_t guessed, uint64_t weight, char to[MARKS])
+{
+	size_t n = (size_t)snprintf(to, MARKS, "%s", inlined ? INLINED : "");
+
+	return n + (size_t)guess_mark(guessed, weight, to + n, MARKS - n);
+}
+
+static size_t row_marks(const struct report *report, const struct row *row, char to[MARKS])
+{
+	return name_marks(report->options->by == REPORT_FUNCTION && row->inlined,
+			  row->guessed_weight, row->weight, to);
+}
+
+/* @marks: of @len bytes, each a column. */
+static void report_name_marks(struct report *report, const char *marks, size_t len)
+{
+	bool guessed = memchr(marks, '?', len);
+
+	report_colour(report, guessed ? COLOUR_WARN : COLOUR_DIM, marks, len);
+	report->guessed |= guessed;
+}
+
 static void print_function(struct report *report, const struct row *row, const struct names *names)
 {
 	const struct fold *f = &report->fold;
 	enum fold_kind kind = f->symbols[row->id].kind;
 	const char *module = fold_symbol_module(f, row->id);
-	size_t mark = row->inlined ? strlen(INLINED) : 0, used;
+	char marks[MARKS];
+	size_t len = row_marks(report, row, marks), used;
 
 	used = report_name(report,
 			   kind == FOLD_KERNEL	 ? COLOUR_KERNEL
 			   : kind == FOLD_MARKER ? COLOUR_WARN
 						 : COLOUR_BOLD,
-			   fold_symbol_name(f, row->id), names->columns ? names->columns - mark : 0,
+			   fold_symbol_name(f, row->id), names->columns ? names->columns - len : 0,
 			   0);
-	report_colour(report, COLOUR_DIM, INLINED, mark);
-	used += mark;
+	report_name_marks(report, marks, len);
+	used += len;
 	if (!*module || (names->columns && !names->module))
 		return;
 	buffer_printf(&report->out, "%*s", (int)(used < names->pad ? names->pad - used : 0) + 2,
@@ -164,12 +202,16 @@ static void print_row_name(struct report *report, const struct row *row, const s
 	const struct fold *f = &report->fold;
 	const struct profile *p = f->profile;
 	enum report_by by = report->options->by;
-	char name[32];
+	char name[32], marks[MARKS];
+	size_t len;
 
 	if (by == REPORT_FUNCTION) {
 		print_function(report, row, names);
 	} else if (by == REPORT_MODULE || by == REPORT_CGROUP || by == REPORT_REASON) {
-		report_name(report, COLOUR_BOLD, row_name(f, by, row, name), names->columns, 0);
+		len = row_marks(report, row, marks);
+		report_name(report, COLOUR_BOLD, row_name(f, by, row, name),
+			    names->columns ? names->columns - len : 0, 0);
+		report_name_marks(report, marks, len);
 	} else if (by == REPORT_THREAD) {
 		print_id(report, p->threads[row->id].tid);
 		report_name(report, COLOUR_BOLD, fold_thread_name(f, row->id, name),
@@ -202,22 +244,18 @@ static void print_numbers(struct report *report, uint64_t weight, uint64_t count
 }
 
 /* The widest of the names shown, in columns. */
-static uint64_t least_weight(const struct fold *f, const struct report_options *o)
+static struct names longest_names(const struct report *report, const struct rows *rows, size_t n)
 {
-	return (uint64_t)((double)f->weight * o->min_percent / 100);
-}
-
-static struct names longest_names(const struct fold *f, const struct rows *rows, size_t n)
-{
+	const struct fold *f = &report->fold;
 	struct names names = {.pad = strlen("function"), .module = strlen("module")};
 
 	for (size_t i = 0; i < n; i++) {
 		const char *name = fold_symbol_name(f, rows->list[i].id);
 		const char *module = fold_base_name(fold_symbol_module(f, rows->list[i].id));
+		char marks[MARKS];
+		size_t len = row_marks(report, &rows->list[i], marks);
 
-		names.pad =
-			max_u64(names.pad, text_columns(name, strlen(name)) +
-						   (rows->list[i].inlined ? strlen(INLINED) : 0));
+		names.pad = max_u64(names.pad, text_columns(name, strlen(name)) + len);
 		names.module = max_u64(names.module, text_columns(module, strlen(module)));
 	}
 	return names;
@@ -232,7 +270,7 @@ static struct names names_of(const struct report *report, const struct rows *row
 	char number[32];
 
 	if (by == REPORT_FUNCTION)
-		names = longest_names(&report->fold, rows, n);
+		names = longest_names(report, rows, n);
 	if (by == REPORT_THREAD)
 		names.pad = THREAD_COLUMNS;
 	names.count = max_u64(strlen("samples"), strlen(text_count(report->fold.count, number)));
@@ -359,6 +397,18 @@ static void print_row(struct report *report, const struct row *row, const struct
 	}
 }
 
+/* Below names with the mark of guesses. */
+static void explain_guesses(struct report *report, const char *what)
+{
+	if (report->guessed && !report->options->cursor)
+		buffer_printf(&report->out,
+			      "\n?      %s is a guess and may be wrong: nothing proved it, as code "
+			      "has no\n"
+			      "       unwind information, or memory was read after the sample\n"
+			      "? N %%  the same in N %% of the samples\n",
+			      what);
+}
+
 static int print_table(struct report *report)
 {
 	_cleanup_(rows_deinit) struct rows rows = {0};
@@ -370,7 +420,7 @@ static int print_table(struct report *report)
 
 	if (r < 0)
 		return trace(r);
-	rows_leave_out(&rows, least_weight(&report->fold, o));
+	rows_leave_out(&rows, report_least_weight(&report->fold, o));
 	rows_sort(&rows, &report->fold, o->by, o->sort);
 	match_rows(report, &rows);
 	first = place_cursor(report, &rows);
@@ -390,6 +440,7 @@ static int print_table(struct report *report)
 			      o->cursor ? "... and %s more\n"
 					: "... and %s more (--limit 0 shows all)\n",
 			      text_count(rows.n - first - n, number));
+	explain_guesses(report, "each call of this row");
 	return 0;
 }
 
@@ -432,15 +483,11 @@ static void report_deinit(struct report *report)
  *     55.00   55.00    6.80 s      6,800     │  eval
  *     39.10   39.10    4.91 s      4,901     └─ load
  *
- * " ?" or " ? 12 %" behind a name: it was guessed, in all or in this share of the samples.  A line below the tree states it.
+ * " ?" or " ? 12 %" behind a name: the call or one above it was guessed, in all or in this share of the samples.  A line below the
+ * tree states it.
  *
  * Walked with a stack of its own: a tree is as deep as the deepest stack of calls. */
 
-#define GUESSED                                                                              \
-	"\n?      this call is a guess and may be wrong: nothing proved it, as code has no " \
-	"unwind\n"                                                                           \
-	"       information, or memory was read after the sample\n"                          \
-	"? N %%  a guess in N %% of its samples\n"
 enum { MIN_NAME = 24, NUMBERS = 7 + 8 + 10 + 2, COUNT = 11, INDENT = 3 };
 
 struct level { /* to be visited */
@@ -456,8 +503,7 @@ struct walk {
 	struct buffer bars; /* by indent: is a vertical bar drawn there */
 	uint64_t least;	    /* lighter branches are left out */
 	uint32_t n_printed, limit;
-	bool more;    /* the limit cut something */
-	bool guessed; /* a call has the mark */
+	bool more; /* the limit cut something */
 };
 
 static void walk_deinit(struct walk *w)
@@ -484,19 +530,6 @@ static const char *text_pid(uint32_t pid, char to[32])
 {
 	(void)snprintf(to, 32, "%u", pid);
 	return to;
-}
-
-/* The marks behind a name: that it is inlined, and how much of it was guessed.  A share of 1 % or less is none. */
-static size_t node_marks(const struct calltree_node *n, char *to, size_t size)
-{
-	double share = text_percent(n->guessed_weight, n->weight);
-	const char *inlined = n->inlined ? INLINED : "";
-
-	if (n->guessed && share > 99)
-		return (size_t)snprintf(to, size, "%s ?", inlined);
-	if (n->guessed && share > 1)
-		return (size_t)snprintf(to, size, "%s ? %.0f %%", inlined, share);
-	return (size_t)snprintf(to, size, "%s", inlined);
 }
 
 /* On a narrow terminal the tree has no counts. */
@@ -530,7 +563,7 @@ static void print_node_name(struct walk *w, const struct calltree_node *n, uint3
 	int width = node_columns(report) - (int)(indent * INDENT);
 	size_t columns = !node_columns(report) ? 0 : (size_t)(width < MIN_NAME ? MIN_NAME : width);
 	enum fold_kind kind;
-	char name[32], marks[64];
+	char name[32], marks[MARKS];
 	size_t len;
 
 	if (n->kind == CALLTREE_PROCESS) {
@@ -545,15 +578,14 @@ static void print_node_name(struct walk *w, const struct calltree_node *n, uint3
 		report_colour(report, COLOUR_DIM, marks, len);
 		return;
 	}
-	len = node_marks(n, marks, sizeof(marks));
+	len = name_marks(n->inlined, n->path_guessed_weight, n->weight, marks);
 	kind = f->symbols[n->id].kind;
 	report_name(report,
 		    kind == FOLD_KERNEL	  ? COLOUR_KERNEL
 		    : kind == FOLD_MARKER ? COLOUR_WARN
 					  : COLOUR_NONE,
 		    fold_symbol_name(f, n->id), columns > len ? columns - len : columns, 0);
-	report_colour(report, n->guessed ? COLOUR_WARN : COLOUR_DIM, marks, len);
-	w->guessed |= memchr(marks, '?', len) != NULL;
+	report_name_marks(report, marks, len);
 }
 
 /* @branch: has brothers or begins a level, and so a mark of its own; @last: the last brother. */
@@ -645,28 +677,14 @@ static int walk_tree(struct walk *w)
 	return r < 0 ? trace(r) : 0;
 }
 
-/* The tree of all, or of the callers or callees of one function. */
-static int tree_init(struct calltree *tree, struct fold *fold, const struct report_options *o,
-		     uint64_t least)
-{
-	int r;
-
-	if (o->callers || o->callees)
-		r = calltree_init_focus(tree, fold, o->callers ? o->callers : o->callees,
-					o->callers != NULL);
-	else
-		r = calltree_init(tree, fold, true, false, least);
-	return r < 0 ? trace(r) : 0;
-}
-
 static int report_tree(struct report *report)
 {
 	_cleanup_(walk_deinit) struct walk w = {.report = report, .limit = report->options->limit};
 	char head[96];
 	int r, n;
 
-	w.least = least_weight(&report->fold, report->options);
-	r = tree_init(&w.tree, &report->fold, report->options, w.least);
+	w.least = report_least_weight(&report->fold, report->options);
+	r = report_tree_init(&w.tree, &report->fold, report->options, w.least);
 	if (r < 0)
 		return trace(r);
 	n = snprintf(head, sizeof(head), "total %%  self %% %9s%s  %s\n", unit_name(report),
@@ -683,265 +701,8 @@ static int report_tree(struct report *report)
 				? "... and more\n"
 				: "... and more (--limit 0 shows all, --min-percent leaves out "
 				  "the light)\n");
-	if (w.guessed && !report->options->cursor)
-		buffer_printf(&report->out, GUESSED);
+	explain_guesses(report, "this call, or one above it,");
 	return 0;
-}
-
-/* ---- for programs: JSON, or CSV (RFC 4180) ----
- *
- * docs/json.md has the fields.  A call tree is written in preorder, with the depth of each call. */
-
-struct data {
-	const struct report_options *options;
-	struct fold *fold;
-	struct buffer out;
-	FILE *file;
-	bool json, first; /* of a row's fields */
-	uint64_t n_rows;
-};
-
-static int flush(struct data *d, bool all)
-{
-	if (d->out.bad)
-		return fail(-ENOMEM);
-	if (!d->out.len || (d->out.len < FLUSH && !all))
-		return 0;
-	(void)fwrite(d->out.data, 1, d->out.len, d->file);
-	d->out.len = 0;
-	return 0;
-}
-
-/* ---- fields ---- */
-
-static void begin_field(struct data *d, const char *name)
-{
-	if (d->json)
-		buffer_printf(&d->out, "%s\"%s\": ", d->first ? "" : ", ", name);
-	else if (!d->first)
-		buffer_append(&d->out, ",", 1);
-	d->first = false;
-}
-
-static void text_field(struct data *d, const char *name, const char *value)
-{
-	begin_field(d, name);
-	if (d->json)
-		text_json(&d->out, value, strlen(value));
-	else
-		text_csv(&d->out, value);
-}
-
-static void number_field(struct data *d, const char *name, uint64_t value)
-{
-	begin_field(d, name);
-	buffer_printf(&d->out, "%" PRIu64, value);
-}
-
-static void percent_field(struct data *d, const char *name, uint64_t part, uint64_t whole)
-{
-	begin_field(d, name);
-	buffer_printf(&d->out, "%.3f", text_percent(part, whole));
-}
-
-static void bool_field(struct data *d, const char *name, bool value)
-{
-	begin_field(d, name);
-	buffer_printf(&d->out, "%s", value ? "true" : "false");
-}
-
-static void figures(struct data *d, uint64_t self_weight, uint64_t self_count, uint64_t weight,
-		    uint64_t count)
-{
-	percent_field(d, "self_percent", self_weight, d->fold->weight);
-	number_field(d, "self", self_weight);
-	number_field(d, "self_samples", self_count);
-	percent_field(d, "total_percent", weight, d->fold->weight);
-	number_field(d, "total", weight);
-	number_field(d, "total_samples", count);
-}
-
-static void begin_row(struct data *d)
-{
-	if (d->json)
-		buffer_printf(&d->out, "%s\n{", d->n_rows ? "," : "");
-	d->n_rows++;
-	d->first = true;
-}
-
-static int end_row(struct data *d)
-{
-	buffer_printf(&d->out, d->json ? "}" : "\r\n");
-	return flush(d, false);
-}
-
-/* ---- the table ---- */
-
-/* The kind of a call's code. */
-static void kind_field(struct data *d, uint32_t symbol, bool inlined)
-{
-	const struct fold_symbol *s = &d->fold->symbols[symbol];
-	enum frame_kind kind = s->kind == FOLD_KERNEL ? FRAME_KERNEL : s->frame_kind;
-
-	if (s->kind == FOLD_MARKER)
-		text_field(d, "frame_kind", "");
-	else
-		text_field(d, "frame_kind",
-			   frame_kind_name(inlined && kind == FRAME_NATIVE ? FRAME_INLINED : kind));
-}
-
-static void row_fields(struct data *d, const struct row *row)
-{
-	const struct fold *f = d->fold;
-	const struct profile *p = f->profile;
-	enum report_by by = d->options->by;
-	char name[32];
-
-	text_field(d, report_by_names[by == REPORT_PID ? REPORT_PROCESS : by],
-		   row_name(f, by, row, name));
-	if (by == REPORT_FUNCTION) {
-		text_field(d, "module", fold_symbol_module(f, row->id));
-		bool_field(d, "inlined", row->inlined);
-		kind_field(d, row->id, row->inlined);
-	} else if (by == REPORT_THREAD) {
-		number_field(d, "tid", p->threads[row->id].tid);
-		number_field(d, "pid", p->processes[p->threads[row->id].process].pid);
-		text_field(d, "process", fold_process_name(f, p->threads[row->id].process, name));
-	} else if (by == REPORT_PROCESS || by == REPORT_PID) {
-		number_field(d, "pid", p->processes[row->id].pid);
-		number_field(d, "processes", by == REPORT_PID ? 1 : row->n_processes);
-	}
-	figures(d, row->self_weight, row->self_count, row->weight, row->count);
-}
-
-static void csv_head(struct data *d, const char *names)
-{
-	if (!d->json)
-		buffer_printf(&d->out,
-			      "%s,self_percent,self,self_samples,total_percent,total,"
-			      "total_samples\r\n",
-			      names);
-}
-
-static int write_table(struct data *d)
-{
-	static const char *const heads[] = {
-		[REPORT_FUNCTION] = "function,module,inlined,frame_kind",
-		[REPORT_MODULE] = "module",
-		[REPORT_CGROUP] = "cgroup",
-		[REPORT_THREAD] = "thread,tid,pid,process",
-		[REPORT_PROCESS] = "process,pid,processes",
-		[REPORT_PID] = "process,pid,processes",
-		[REPORT_REASON] = "reason",
-	};
-	_cleanup_(rows_deinit) struct rows rows = {0};
-	enum report_by by = d->options->by;
-	int r = rows_fill(&rows, d->fold, by);
-	size_t n;
-
-	if (r < 0)
-		return trace(r);
-	rows_leave_out(&rows, least_weight(d->fold, d->options));
-	rows_sort(&rows, d->fold, by, d->options->sort);
-	n = d->options->limit ? min_u64(rows.n, d->options->limit) : rows.n;
-	csv_head(d, heads[by]);
-	for (size_t i = 0; i < n && r == 0; i++) {
-		begin_row(d);
-		row_fields(d, &rows.list[i]);
-		r = end_row(d);
-	}
-	return r;
-}
-
-/* ---- the tree ---- */
-
-static void node_fields(struct data *d, const struct calltree_node *n, uint32_t depth)
-{
-	const struct fold *f = d->fold;
-	bool process = n->kind == CALLTREE_PROCESS;
-	char name[32];
-
-	number_field(d, "depth", depth);
-	text_field(d, "kind", process ? "process" : "call");
-	text_field(d, "name",
-		   process ? fold_process_name(f, n->id, name) : fold_symbol_name(f, n->id));
-	text_field(d, "module", process ? "" : fold_symbol_module(f, n->id));
-	bool_field(d, "inlined", n->inlined);
-	if (process)
-		text_field(d, "frame_kind", "");
-	else
-		kind_field(d, n->id, n->inlined);
-	percent_field(d, "guessed_percent", n->guessed_weight, n->weight);
-	figures(d, n->self_weight, n->self_count, n->weight, n->count);
-}
-
-static int write_tree(struct data *d)
-{
-	const struct report_options *o = d->options;
-	uint64_t least = least_weight(d->fold, o);
-	struct calltree tree;
-	uint32_t depth = 0, at;
-	int r;
-
-	r = tree_init(&tree, d->fold, o, least);
-	if (r < 0)
-		return trace(r);
-	csv_head(d, "depth,kind,name,module,inlined,frame_kind,guessed_percent");
-	at = tree.nodes[0].child;
-	while (at && r == 0 && (!o->limit || d->n_rows < o->limit)) {
-		const struct calltree_node *n = &tree.nodes[at];
-		bool shown = n->weight >= least && n->count;
-
-		if (shown) {
-			begin_row(d);
-			node_fields(d, n, depth);
-			r = end_row(d);
-		}
-		if (shown && n->child && (!o->max_depth || depth + 1 < o->max_depth)) {
-			at = n->child;
-			depth++;
-			continue;
-		}
-		while (at && !tree.nodes[at].next) {
-			at = tree.nodes[at].parent;
-			depth--;
-		}
-		at = tree.nodes[at].next;
-	}
-	calltree_deinit(&tree);
-	return r;
-}
-
-/* As JSON or CSV.  -ENOMEM, -E2BIG, -ENOENT: the function is not there. */
-static int write_data(struct fold *fold, const struct report_options *options, FILE *out)
-{
-	const struct profile *p = fold->profile;
-	struct data d = {.options = options,
-			 .fold = fold,
-			 .file = out,
-			 .json = options->form == REPORT_JSON,
-			 .first = true};
-	bool tree = options->tree || options->callers || options->callees;
-	int r;
-
-	if (d.json) {
-		buffer_append(&d.out, "{", 1);
-		text_field(&d, "event", p->event_name);
-		text_field(&d, "unit", p->weight_unit);
-		number_field(&d, "samples", fold->count);
-		number_field(&d, "weight", fold->weight);
-		begin_field(&d, "duration_s");
-		buffer_printf(&d.out, "%.3f", summary_duration(p));
-		begin_field(&d, tree ? "calls" : "rows");
-		buffer_append(&d.out, "[", 1);
-	}
-	r = tree ? write_tree(&d) : write_table(&d);
-	if (d.json)
-		buffer_printf(&d.out, "\n]}\n");
-	if (r == 0)
-		r = flush(&d, true);
-	buffer_deinit(&d.out);
-	return r < 0 ? trace(r) : 0;
 }
 
 /* ---- all of it ---- */
@@ -974,6 +735,6 @@ int report_write(const struct profile *profile, const struct report_options *opt
 	if (r == 0)
 		r = options->form == REPORT_TEXT ? write_text(&report)
 		    : options->by == REPORT_MARK ? report_marks(&report.fold, options, out)
-						 : write_data(&report.fold, options, out);
+						 : report_data(&report.fold, options, out);
 	return r < 0 ? trace(r) : text_finish(out);
 }

@@ -65,16 +65,18 @@ static int row_get(struct rows *rows, struct fold *fold, uint32_t id, struct row
 	return 0;
 }
 
+/* @call: with its bits. */
 static int add_to_row(struct rows *rows, struct fold *fold, uint32_t id, uint32_t group, bool self,
-		      bool inlined)
+		      uint32_t call)
 {
+	bool guessed = call & FOLD_GUESSED;
 	const struct fold_group *g = &fold->groups[group];
 	struct row *row = NULL;
 	int r = row_get(rows, fold, id, &row);
 
 	if (r < 0)
 		return trace(r);
-	row->inlined &= inlined;
+	row->inlined &= (call & FOLD_INLINED) != 0;
 	/* Groups are ordered by process. */
 	if (!row->seen || fold_process(fold, &fold->groups[row->seen - 1]) != fold_process(fold, g))
 		row->n_processes++;
@@ -82,6 +84,11 @@ static int add_to_row(struct rows *rows, struct fold *fold, uint32_t id, uint32_
 		row->seen = group + 1;
 		row->count += g->count;
 		row->weight += g->weight;
+		row->all_guessed = guessed;
+		row->guessed_weight += guessed ? g->weight : 0;
+	} else if (row->all_guessed && !guessed) {
+		row->all_guessed = false;
+		row->guessed_weight -= g->weight;
 	}
 	if (self) {
 		row->self_count += g->count;
@@ -104,7 +111,7 @@ static int add_calls(struct rows *rows, struct fold *fold, enum report_by by, ui
 				continue;
 			id = fold->symbols[symbol].module;
 		}
-		r = add_to_row(rows, fold, id, group, i + 1 == n, calls[i] & FOLD_INLINED);
+		r = add_to_row(rows, fold, id, group, i + 1 == n, calls[i]);
 	}
 	return r < 0 ? trace(r) : 0;
 }
@@ -145,7 +152,7 @@ static int fill(struct rows *rows, struct fold *fold, enum report_by by, const u
 		     : by == REPORT_THREAD  ? g->thread
 		     : by == REPORT_CGROUP  ? fold->profile->processes[process].cgroup
 					    : process;
-		r = add_to_row(rows, fold, id, i, true, false);
+		r = add_to_row(rows, fold, id, i, true, 0);
 	}
 	return r < 0 ? trace(r) : 0;
 }

@@ -14,7 +14,10 @@ struct row {
 	uint32_t seen;	      /* private: group + 1 */
 	uint32_t n_processes; /* of REPORT_PROCESS: that have samples */
 	bool inlined;	      /* a function: in all stacks */
+	bool all_guessed;     /* private: in the group of `seen` */
 	uint64_t self_count, self_weight, count, weight;
+	/* A function, a module: of the stacks in which all its calls are guesses. */
+	uint64_t guessed_weight;
 };
 struct rows {
 	struct row *list;

@@ -37,9 +37,31 @@ void walk_deinit(struct walk *w)
 {
 	free(w->links);
 	free(w->weights);
+	free(w->path_guessed);
 	free(w->items);
 	free(w->levels);
 	*w = (struct walk){0};
+}
+
+int walk_weigh_guesses(struct walk *w)
+{
+	static const char what[] = "different calls in its stacks";
+	const struct profile *p = w->fold->profile;
+	int r = fold_array(w->fold, p->n_nodes, sizeof(*w->weights), what, &w->weights);
+
+	if (r >= 0)
+		r = fold_array(w->fold, p->n_nodes, sizeof(*w->path_guessed), what,
+			       &w->path_guessed);
+	if (r < 0)
+		return trace(r);
+	for (size_t i = 0; i < p->n_nodes; i++) { /* a caller is before what it calls */
+		uint32_t up = p->nodes[i].up;
+
+		w->path_guessed[i] =
+			!fold_is_error(w->fold, (uint32_t)i) &&
+			(p->frames[p->nodes[i].frame].guessed || (up < i && w->path_guessed[up]));
+	}
+	return 0;
 }
 
 /* ---- links ---- */
@@ -245,8 +267,12 @@ static int visit(struct walk *w, size_t n, const struct walk_visitor *v)
 
 		call.inlined &= (bits & FOLD_INLINED) != 0;
 		call.guessed |= (bits & FOLD_GUESSED) != 0;
-		if (bits & FOLD_GUESSED && w->weights)
-			call.guessed_weight += w->weights[item_node(w->items[i])];
+		if (w->weights) {
+			uint32_t node = item_node(w->items[i]);
+
+			call.guessed_weight += bits & FOLD_GUESSED ? w->weights[node] : 0;
+			call.path_guessed_weight += w->path_guessed[node] ? w->weights[node] : 0;
+		}
 		if (ends && item_ends(w, w->items[i]))
 			add_self(w, item_node(w->items[i]), n, &call);
 	}

@@ -14,7 +14,8 @@ struct walk_call {
 	bool guessed; /* in one stack */
 	/* of the stacks that end here */
 	uint64_t self_count, self_weight;
-	uint64_t guessed_weight; /* of the stacks in which it is guessed; with `weights` */
+	/* of the stacks in which it is guessed; in which it or a caller is; with `weights` */
+	uint64_t guessed_weight, path_guessed_weight;
 };
 
 struct walk_visitor {
@@ -37,6 +38,7 @@ struct walk {
 	} * links;			     /* by node of the profile */
 	uint32_t roots;
 	uint64_t *weights;     /* by node: of the stacks through it.  NULL: not asked for */
+	uint8_t *path_guessed; /* by node: it or a caller is guessed; with `weights` */
 	const uint32_t *order; /* groups */
 	uint64_t *items;       /* rank, node, call in the frame: of the levels being visited */
 	size_t n_items, room_items;
@@ -50,6 +52,8 @@ struct walk {
 /* -ENOMEM, -E2BIG. */
 int walk_init(struct walk *w, struct fold *fold);
 void walk_deinit(struct walk *w);
+/* Before a walk: the weights of guesses are wanted.  -ENOMEM, -E2BIG. */
+int walk_weigh_guesses(struct walk *w);
 /* One tree of the @n groups with numbers in @order, ordered by stack; groups of one marker stand together and under it.
  * -E2BIG: all walks together visited too much. */
 int walk_marked(struct walk *w, const uint32_t *order, size_t n,

@@ -52,8 +52,9 @@ static void sums_go_up(void **state)
 	assert_true(t.nodes[child(&t, &f, work, "tiny")].inlined);
 	recurse = child(&t, &f, main_, "recurse");
 	assert_node(&t, recurse, 0, 0, 2, 10);
-	assert_true(t.nodes[recurse].guessed && t.nodes[t.nodes[recurse].child].guessed);
-	assert_false(t.nodes[main_].guessed || t.nodes[work].guessed);
+	assert_int_equal(t.nodes[recurse].guessed_weight, 10);
+	assert_int_equal(t.nodes[t.nodes[recurse].child].guessed_weight, 10);
+	assert_int_equal(t.nodes[main_].guessed_weight + t.nodes[work].guessed_weight, 0);
 	assert_node(&t, child(&t, &f, recurse, "recurse"), 2, 10, 2, 10);
 	assert_node(&t, child(&t, &f, child(&t, &f, 0, "[cut]"), "[libx.so]"), 1, 7, 1, 7);
 	assert_node(&t, child(&t, &f, 0, "[no stack]"), 1, 2, 1, 2);

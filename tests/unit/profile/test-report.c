@@ -43,12 +43,13 @@ static void assert_fits(const struct profile *p, const struct report_options *op
 	free(text);
 }
 
-/* Below a tree that has the mark. */
-#define LEGEND                                                                               \
-	"\n?      this call is a guess and may be wrong: nothing proved it, as code has no " \
-	"unwind\n"                                                                           \
-	"       information, or memory was read after the sample\n"                          \
-	"? N %  a guess in N % of its samples\n"
+/* Below a tree that has the mark, and below a table. */
+#define LEGEND_OF(what)                                                                      \
+	"\n?      " what " is a guess and may be wrong: nothing proved it, as code has no\n" \
+	"       unwind information, or memory was read after the sample\n"                   \
+	"? N %  the same in N % of the samples\n"
+#define LEGEND LEGEND_OF("this call, or one above it,")
+#define TABLE_LEGEND LEGEND_OF("each call of this row")
 
 static void functions(void **state)
 {
@@ -523,6 +524,91 @@ static void assert_data(const struct profile *p, const struct report_options *op
 	free(text);
 }
 
+/* A branch below a guess is a guess, whatever proves its own calls; among callers and callees, what is above in that tree. */
+static void guesses_above(void **state)
+{
+	struct profile p = hand_empty();
+	uint32_t m = hand_module(&p, "/jit", false), leaf = hand_frame(&p, m, 1, "leaf", NULL),
+		 mid = hand_frame(&p, m, 2, "mid", NULL), top = hand_frame(&p, m, 3, "top", NULL),
+		 wrong = hand_frame(&p, m, 4, "top", NULL),
+		 own = hand_frame(&p, m, 5, "leaf", NULL);
+
+	(void)state;
+	p.frames[wrong].guessed = p.frames[own].guessed = true;
+	hand_process(&p, 1, "p");
+	hand_sample(&p, 1, 1, HAND_STACK(&p, leaf, mid, top), 60);
+	hand_sample(&p, 1, 1, HAND_STACK(&p, leaf, mid, wrong), 20);
+	hand_sample(&p, 1, 1, HAND_STACK(&p, own, mid, wrong), 20);
+	assert_report(&p, &(struct report_options){.tree = true},
+		      "total %  self %      time    samples  call\n"
+		      " 100.00    0.00    100 ns          3  p (1)\n"
+		      " 100.00    0.00    100 ns          3  └─ top ? 40 %\n"
+		      " 100.00    0.00    100 ns          3     mid ? 40 %\n"
+		      " 100.00  100.00    100 ns          3     leaf ? 40 %\n" LEGEND);
+	assert_report(&p, &(struct report_options){.tree = true, .callees = "mid"},
+		      "total %  self %      time    samples  call\n"
+		      " 100.00    0.00    100 ns          3  mid\n"
+		      " 100.00  100.00    100 ns          3  leaf ? 20 %\n" LEGEND);
+	assert_report(&p, &(struct report_options){.tree = true, .callers = "leaf"},
+		      "total %  self %      time    samples  called by\n"
+		      " 100.00  100.00    100 ns          3  leaf ? 20 %\n"
+		      " 100.00    0.00    100 ns          3  mid ? 20 %\n"
+		      " 100.00    0.00    100 ns          3  top ? 40 %\n" LEGEND);
+	assert_data(&p, &(struct report_options){.form = REPORT_CSV, .tree = true},
+		    "depth,kind,name,module,inlined,frame_kind,guessed_percent,"
+		    "path_guessed_percent,self_percent,self,self_samples,total_percent,total,"
+		    "total_samples\r\n"
+		    "0,\"process\",\"p\",\"\",false,\"\",0.000,0.000,0.000,0,0,100.000,100,3\r\n"
+		    "1,\"call\",\"top\",\"/"
+		    "jit\",false,\"native\",40.000,40.000,0.000,0,0,100.000,100,3\r\n"
+		    "2,\"call\",\"mid\",\"/"
+		    "jit\",false,\"native\",0.000,40.000,0.000,0,0,100.000,100,3\r\n"
+		    "3,\"call\",\"leaf\",\"/"
+		    "jit\",false,\"native\",20.000,40.000,100.000,100,3,100.000,100,3\r\n");
+	profile_deinit(&p);
+}
+
+/* A row's share: of the samples in which each of its calls is a guess. */
+static void guesses_of_rows(void **state)
+{
+	struct profile p = hand_empty();
+	uint32_t m = hand_module(&p, "/jit", false), proved = hand_frame(&p, m, 1, "f", NULL),
+		 guessed = hand_frame(&p, m, 2, "f", NULL),
+		 always = hand_frame(&p, hand_module(&p, "/lib", false), 3, "g", "tiny"),
+		 rare = hand_frame(&p, m, 4, "h", NULL), often = hand_frame(&p, m, 5, "h", NULL);
+
+	(void)state;
+	p.frames[guessed].guessed = p.frames[always].guessed = p.frames[rare].guessed = true;
+	hand_process(&p, 1, "p");
+	hand_sample(&p, 1, 1, HAND_STACK(&p, proved, guessed), 500); /* either order */
+	hand_sample(&p, 1, 1, HAND_STACK(&p, guessed, proved), 330);
+	hand_sample(&p, 1, 1, HAND_STACK(&p, guessed, guessed), 170);
+	hand_sample(&p, 1, 1, HAND_STACK(&p, always), 1000);
+	hand_sample(&p, 1, 1, HAND_STACK(&p, rare), 1);
+	hand_sample(&p, 1, 1, HAND_STACK(&p, often), 999);
+	assert_report(
+		&p, &(struct report_options){.sort = REPORT_SORT_NAME},
+		" self %      time samples total %      time samples  function          module\n"
+		"  33.33  1.000 us       3   33.33  1.000 us       3  f ? 17 %          jit\n"
+		"   0.00         0       0   33.33  1.000 us       1  g ?               lib\n"
+		"  33.33  1.000 us       2   33.33  1.000 us       2  h                 jit\n"
+		"  33.33  1.000 us       1   33.33  1.000 us       1  tiny (inlined) ?  "
+		"lib\n" TABLE_LEGEND);
+	assert_report(&p, &(struct report_options){.by = REPORT_MODULE, .width = 120},
+		      " self %      time samples total %      time samples  module\n"
+		      "  66.67  2.000 us       5   66.67  2.000 us       5  /jit ? 9 %\n"
+		      "  33.33  1.000 us       1   33.33  1.000 us       1  /lib ?\n" TABLE_LEGEND);
+	assert_data(&p,
+		    &(struct report_options){.by = REPORT_MODULE, .form = REPORT_CSV, .limit = 1},
+		    "module,guessed_percent,self_percent,self,self_samples,total_percent,total,"
+		    "total_samples\r\n"
+		    "\"/jit\",8.550,66.667,2000,5,66.667,2000,5\r\n");
+	assert_report(&p, &(struct report_options){.by = REPORT_PROCESS},
+		      "      %      time samples        pid  process\n"
+		      " 100.00  3.000 us       6          1  p\n");
+	profile_deinit(&p);
+}
+
 static void data_for_programs(void **state)
 {
 	struct profile p = hand_example();
@@ -532,11 +618,13 @@ static void data_for_programs(void **state)
 		    "{\"event\": \"cpu-clock\", \"unit\": \"ns\", \"samples\": 9, \"weight\": 70, "
 		    "\"duration_s\": 4.500, \"rows\": [\n"
 		    "{\"function\": \"tiny\", \"module\": \"/usr/bin/app\", \"inlined\": true, "
-		    "\"frame_kind\": \"inlined\", \"self_percent\": 44.286, \"self\": 31, "
+		    "\"frame_kind\": \"inlined\", \"guessed_percent\": 0.000, \"self_percent\": "
+		    "44.286, \"self\": 31, "
 		    "\"self_samples\": 4, "
 		    "\"total_percent\": 44.286, \"total\": 31, \"total_samples\": 4},\n"
 		    "{\"function\": \"sys_read\", \"module\": \"/kernel\", \"inlined\": false, "
-		    "\"frame_kind\": \"kernel\", \"self_percent\": 28.571, \"self\": 20, "
+		    "\"frame_kind\": \"kernel\", \"guessed_percent\": 0.000, \"self_percent\": "
+		    "28.571, \"self\": 20, "
 		    "\"self_samples\": 1, "
 		    "\"total_percent\": 28.571, \"total\": 20, \"total_samples\": 1}\n]}\n");
 	assert_data(
@@ -546,18 +634,19 @@ static void data_for_programs(void **state)
 		"total_samples\r\n"
 		"\"app\",100,100,\"app\",89.552,60,6,89.552,60,6\r\n"
 		"\"worker;1\",101,100,\"app\",10.448,7,1,10.448,7,1\r\n");
-	assert_data(&p,
-		    &(struct report_options){
-			    .form = REPORT_CSV, .tree = true, .only.pid = 200, .max_depth = 3},
-		    "depth,kind,name,module,inlined,frame_kind,guessed_percent,self_percent,self,"
-		    "self_samples,"
-		    "total_percent,total,total_samples\r\n"
-		    "0,\"process\",\"other\",\"\",false,\"\",0.000,0.000,0,0,100.000,3,2\r\n"
-		    "1,\"call\",\"[no stack]\",\"\",false,\"\",0.000,66.667,2,1,66.667,2,1\r\n"
-		    "1,\"call\",\"_start\",\"/usr/bin/"
-		    "app\",false,\"native\",0.000,0.000,0,0,33.333,1,1\r\n"
-		    "2,\"call\",\"main\",\"/usr/bin/"
-		    "app\",false,\"native\",0.000,0.000,0,0,33.333,1,1\r\n");
+	assert_data(
+		&p,
+		&(struct report_options){
+			.form = REPORT_CSV, .tree = true, .only.pid = 200, .max_depth = 3},
+		"depth,kind,name,module,inlined,frame_kind,guessed_percent,"
+		"path_guessed_percent,self_percent,self,self_samples,"
+		"total_percent,total,total_samples\r\n"
+		"0,\"process\",\"other\",\"\",false,\"\",0.000,0.000,0.000,0,0,100.000,3,2\r\n"
+		"1,\"call\",\"[no stack]\",\"\",false,\"\",0.000,0.000,66.667,2,1,66.667,2,1\r\n"
+		"1,\"call\",\"_start\",\"/usr/bin/"
+		"app\",false,\"native\",0.000,0.000,0.000,0,0,33.333,1,1\r\n"
+		"2,\"call\",\"main\",\"/usr/bin/"
+		"app\",false,\"native\",0.000,0.000,0.000,0,0,33.333,1,1\r\n");
 	profile_deinit(&p);
 }
 
@@ -571,10 +660,11 @@ static void names_in_csv(void **state)
 	hand_process(&p, 1, "p");
 	hand_sample(&p, 1, 1, HAND_STACK(&p, f), 1);
 	assert_data(&p, &(struct report_options){.form = REPORT_CSV},
-		    "function,module,inlined,frame_kind,self_percent,self,self_samples,total_"
+		    "function,module,inlined,frame_kind,guessed_percent,self_percent,self,self_"
+		    "samples,total_"
 		    "percent,total,"
 		    "total_samples\r\n\"a\"\"b,??c\",\"/"
-		    "m\",false,\"native\",100.000,1,1,100.000,1,1\r\n");
+		    "m\",false,\"native\",0.000,100.000,1,1,100.000,1,1\r\n");
 	profile_deinit(&p);
 }
 
@@ -675,6 +765,8 @@ int main(void)
 		cmocka_unit_test(guesses_are_marked),
 		cmocka_unit_test(deep_narrow_tree),
 		cmocka_unit_test(shares_of_guesses),
+		cmocka_unit_test(guesses_above),
+		cmocka_unit_test(guesses_of_rows),
 		cmocka_unit_test(processes_of_one_name),
 		cmocka_unit_test(units_of_heads),
 		cmocka_unit_test(order),
