@@ -208,11 +208,18 @@ int php_new(struct vm_memory *m, uint64_t image, struct uw_script *ret_script)
 
 /* ---- names ---- */
 
-/* zend_string: [..][length u64 at 16][characters] */
+/* zend_string: [..][length u64 at 16][characters].  The name of an anonymous class has its place behind a NUL, which PHP does not
+ * print: "class@anonymous". */
 static bool string_text(struct vm_memory *m, uint64_t string, char *to, size_t room)
 {
-	return string && !(string & 7) &&
-	       vm_memory_name(m, string + STRING_TEXT, vm_word(m, string + STRING_LEN), to, room);
+	size_t n;
+
+	if (!string || string & 7)
+		return false;
+	n = min_u64(vm_word(m, string + STRING_LEN), room - 1);
+	if (!n || !vm_memory_read(m, string + STRING_TEXT, to, n))
+		return false;
+	return vm_memory_name(m, string + STRING_TEXT, strnlen(to, n), to, room);
 }
 
 /* The code of a file has no name. */

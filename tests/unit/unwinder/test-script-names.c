@@ -163,7 +163,7 @@ static void expect_text(struct uw_script *script, uint64_t function, uint64_t po
 
 static void test_php_names(void **state)
 {
-	uint64_t file, class, method, code, strlen_;
+	uint64_t file, class, method, code, strlen_, name;
 	struct script_text text;
 	struct uw_script script;
 
@@ -191,6 +191,13 @@ static void test_php_names(void **state)
 		     strlen(text.file) >= sizeof(text.file));
 	sc_set(&sc, file + 16, 8, 8);
 	expect_text(&script, method, 0, "Shop\\Cart::total", "/?/a.php", 20);
+	/* An anonymous class: a NUL is before its place. */
+	name = sc_string(&sc, "class@anonymous#/x/a.php:3$0");
+	sc_set(&sc, name + 24 + strlen("class@anonymous"), 0, 1);
+	sc_set(&sc, class + 8, name, 8);
+	expect_text(&script, method, 9, "class@anonymous::total", "/?/a.php", 24);
+	sc_set(&sc, name + 24, 0, 1);
+	expect_text(&script, method, 9, "total", "/?/a.php", 24);
 }
 
 /* A method in C by its number: 169 is the last operator, 16 a number.  *ret_ids: where the names are found. */
