@@ -227,7 +227,10 @@ static const struct option_def defs[] = {
 	TEXT("field-separator", 'x', "SEP", separator,
 	     "fields with this separator, in the order of `perf stat -x`"),
 	FLAG("csv", 0, csv, "the same as -x,"),
-	FLAG("json", 'j', json, "one JSON object, with -I one a line for each interval"),
+	FLAG("json", 'j', json,
+	     "one JSON object, the last line of standard output; with -I a line for\neach "
+	     "interval, "
+	     "between those that the command prints (-o FILE: alone)"),
 	{0},
 };
 

@@ -172,6 +172,25 @@ clock, faults, cycles = json.loads(out)["rows"][0]["counts"]
 assert clock["state"] == faults["state"] == "counted" and clock["value"] > 0 and faults["value"] > 0, out
 assert cycles["state"] in ("counted", "not supported"), out
 ' "$PERFWIND"
+# With -I an object a line, between the lines of the command; with -o alone.
+check stat-json-intervals "$PYTHON" -c '
+import json, subprocess, sys
+stat = [sys.argv[1], "stat", "--json", "-I", "100", "-e", "task-clock:u"]
+command = ["--", "sh", "-c", "echo a; sleep 0.25; echo b; sleep 0.1"]
+def objects(lines):
+    rows = [json.loads(line) for line in lines]
+    ends = [row["time_s"] for row in rows]
+    assert len(rows) >= 2 and ends == sorted(ends), rows
+    assert abs(sum(row["elapsed_s"] for row in rows) - ends[-1]) < 0.001, rows
+    assert all(row["rows"][0]["counts"][0]["event"].startswith("task-clock") for row in rows), rows
+lines = subprocess.run(stat + command, stdout=subprocess.PIPE, check=True, text=True).stdout.splitlines()
+assert [line for line in lines if line[0] != "{"] == ["a", "b"], lines
+assert lines[-1][0] == "{", lines
+objects(line for line in lines if line[0] == "{")
+out = subprocess.run(stat + ["-o", "counts.json"] + command, stdout=subprocess.PIPE, check=True, text=True).stdout
+assert out == "a\nb\n", out
+objects(open("counts.json"))
+' "$PERFWIND"
 if is_root; then
 	prints stat-all 0 '^ *CPU0 +[0-9.]+ ms +cpu-clock' stat -a -A -e cpu-clock -- sleep 0.2
 	prints stat-cgroup 2 'there is no cgroup of this name' stat -G no-such-cgroup -d 0.1
