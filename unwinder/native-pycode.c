@@ -17,6 +17,7 @@ enum {
 	NOP_OF_12 = 9,
 	GENERATOR = 0x20 | 0x80 | 0x200, /* ... coroutines, too */
 	WORDS_MAX = 1 << 16,		 /* of a frame */
+	SETTLED_NS = 300000000,
 	/* An object is read again with those that will be soon. */
 	AGAIN_MAX = 64,
 	AGAIN_NAME = CODE_SIZE,
@@ -142,11 +143,11 @@ static void read_again(struct python_walk *pw, struct script_function *c, uint64
 const struct script_function *python_code_at(struct python_walk *pw, uint64_t address)
 {
 	struct script_function *c = script_function_slot(pw->s, address);
-	bool known = c->serial == pw->s->serial && c->address == address, read;
+	bool known = c->serial == pw->s->serial && c->address == address, read, same;
 	/* Samples of several threads or of a batch are not in the order of their times. */
 	uint64_t now = known ? max_u64(pw->w->snapshot->time, c->read_at) : pw->w->snapshot->time;
 	uint64_t since = known ? c->since : now, sign = c->sign;
-	uint64_t found = known ? c->found : pw->s->read_at;
+	uint64_t found = known ? c->found : pw->s->read_at, changed = known ? c->changed : 0;
 
 	if (known && now - c->read_at < fresh_ns(c))
 		return c->gone ? NULL : c;
@@ -167,8 +168,10 @@ const struct script_function *python_code_at(struct python_walk *pw, uint64_t ad
 					      .gone = true};
 		return NULL;
 	}
-	c->since = known && c->sign == sign ? since : now;
-	c->found = known && c->sign == sign ? found : pw->s->read_at;
+	same = known && c->sign == sign;
+	c->since = same ? since : now;
+	c->found = same ? found : pw->s->read_at;
+	c->changed = same && read ? changed : known ? now : 0;
 	c->read_at = now;
 	return c;
 }
@@ -178,7 +181,8 @@ bool python_is_known(const struct python_walk *pw, uint64_t id)
 	const struct script_function *c = script_function_slot(pw->s, id & ~UW_PYTHON_SIGN);
 
 	return c->serial == pw->s->serial && id_of(c) == id && !c->gone &&
-	       c->found <= pw->w->snapshot->time;
+	       c->found <= pw->w->snapshot->time &&
+	       (!c->changed || pw->w->snapshot->time >= c->changed + SETTLED_NS);
 }
 
 const struct script_function *python_code_of(struct python_walk *pw, const struct python_frame *f)

@@ -75,7 +75,8 @@ static inline uint64_t id_of(const struct script_function *code)
 /* The code object at @address; NULL: there is none.  One that was freed is replaced when another is at its address. */
 const struct script_function *python_code_at(struct python_walk *pw, uint64_t address);
 /* May the function with this id be proved?  Only if its code object was read before the sample, too: where it was found first after that,
- * another one may have been there. */
+ * another one may have been there.  Where objects replace each other one may have been there between two readings of another one: nothing
+ * is proved for a while. */
 bool python_is_known(const struct python_walk *pw, uint64_t id);
 /* The code object of @f: with the sign that it had at the sample, where that is known, whatever is there by now; it is valid up to the
  * next call.  Else the same as python_code_at(). */

@@ -97,9 +97,11 @@ struct script_function {
 	uint64_t filename, qualname; /* ... strings */
 	uint64_t tail;		     /* ... python_name_tail() */
 	uint64_t found;		     /* ... time of the first reading that found it as it is now */
-	uint64_t frame;		     /* JavaScript: uw_script_frame() */
-	uint64_t read_at;	     /* Python: time of the sample; PHP, Ruby: of the reading */
-	uint64_t since;		     /* ... that found it first as it is now */
+	uint64_t
+		changed; /* ... of the last one that found another one than before, or none; 0: never */
+	uint64_t frame;	  /* JavaScript: uw_script_frame() */
+	uint64_t read_at; /* Python: time of the sample; PHP, Ruby: of the reading */
+	uint64_t since;	  /* ... that found it first as it is now */
 	uint64_t used_at; /* PHP, Ruby: ... of the last stack that was looked at for it */
 	uint32_t serial;  /* of the module; 0: free */
 	uint32_t size;	  /* Python: bytes of its frame; 0: not on CPython's stack (a generator) */

@@ -1,121 +1,6 @@
-/* test-python.c - CPython's frames by memory made by hand: stacks, and memory that is wrong.
- *
- * The loop of the stacks is `framed` of native-fixture.h: its frame ends at rbp + 16.  Its frame register is rbx, that
- * of the next instruction r12. */
-#include <errno.h>
-#include <time.h>
-
-#include "tests/unit/unwinder/interpreter-module.h"
+/* test-python.c - CPython's frames by memory made by hand: stacks, and memory that is wrong. */
 #include "tests/unit/unwinder/native-calls.h"
-#include "tests/unit/unwinder/python-fixture.h"
-
-#include "unwinder/regs.h"
-#include "unwinder/script-frames.h"
-
-static struct py_process py;
-
-/* ---- stacks ---- */
-
-/* A module as it is loaded, with the layout of @minor; the loop is at @loop. */
-static struct uw_module *python_module(int minor, uint64_t loop)
-{
-	struct python *python;
-	struct uw_python layout;
-	struct uw_module *module;
-
-	assert_int_equal(python_new(&py.memory, PY_BASE, &python), 0);
-	layout = *python_layout(python);
-	(void)python_free(python);
-	assert_int_equal(layout.version, 0x300 + minor);
-	layout.eval_start = loop;
-	layout.eval_end = loop + 0x80;
-	module = interpreter_module(UW_PYTHON_PATH, &layout, NULL);
-	assert_non_null(module);
-	assert_int_equal(uw_module_unwind_state(module), UW_MODULE_READY);
-	return module;
-}
-
-/* The stack: small (C, called by g) < loop: f < g < small < loop: main < rooted.  Words of the stack. */
-enum { INNER = 2, INNER_RA = 31, C_RA = 33, OUTER = 34, OUTER_RA = 63, ENTRY = 5 };
-
-struct program {
-	uint64_t f, g, main, other;	       /* code */
-	uint64_t f_frame, g_frame, main_frame; /* Python frames */
-	struct uw_module *module;
-};
-
-static uint64_t word_address(size_t word)
-{
-	return SP + 8 * word;
-}
-
-/* What a run of the loop has on the C stack, at word @at: its entry frame, or a _PyCFrame. */
-static void put_entry(struct fixture *f, size_t at, uint64_t current, uint64_t outer)
-{
-	if (py.minor == 11) {
-		f->stack[at + 1] = current;
-		f->stack[at + 2] = outer;
-		return;
-	}
-	py_frame_put(&py, (uint8_t *)&f->stack[at], py.minor == 12 ? py.trampoline : py.none, outer,
-		     3, false);
-	f->stack[at + 7] = py.minor == 12 ? py_bytecode(&py, py.trampoline) : 0x1234;
-}
-
-static void put_program(struct fixture *f, struct program *p, int minor)
-{
-	uint64_t inner = word_address(INNER + ENTRY), outer = word_address(OUTER + ENTRY), file;
-
-	py_process_init(&py, minor);
-	file = py_string(&py, "a.py", false);
-	py.trampoline = py_code(&py, py_string(&py, "<trampoline>", false), file, 0);
-	p->main = py_code(&py, py_string(&py, "main", false), file, 1);
-	p->g = py_code(&py, py_string(&py, "g", false), file, 2);
-	p->f = py_code(&py, py_string(&py, "f", false), file, 3);
-	p->other = py_code(&py, py_string(&py, "other", false), file, 4);
-	p->main_frame = py_root_frame(&py, p->main, minor == 11 ? 0 : outer);
-	p->g_frame = py_frame(&py, p->g, minor == 11 ? p->main_frame : inner, true);
-	p->f_frame = py_frame(&py, p->f, p->g_frame, false);
-	f->stack[1] = FRAMED + 1;
-	f->regs[UW_X86_BP] = word_address(INNER_RA - 1);
-	put_entry(f, INNER + ENTRY, p->f_frame, minor == 11 ? outer : p->main_frame);
-	f->stack[INNER_RA - 1] = word_address(OUTER_RA - 1);
-	f->stack[INNER_RA] = SMALL + 1;
-	f->stack[C_RA] = FRAMED + 1;
-	put_entry(f, OUTER + ENTRY, p->main_frame, minor == 11 ? py.version_at : 0);
-	f->stack[OUTER_RA] = ROOTED + 1;
-	f->regs[UW_X86_BX] = p->f_frame;
-	f->regs[UW_X86_R8 + 4] = py_bytecode(&py, p->f) + 10;
-	fixture_space(f, 5, &py.memory);
-	p->module = python_module(minor, FRAMED);
-	uw_space_set_script(f->space, p->module);
-	f->snapshot.time = 1; /* before all readings */
-}
-
-#define LOOP CALLED(FRAMED + 1)
-/* A function is shown where several readings, some time apart, agree, and proved where many do. */
-enum { SEEN_SOME = 10, SEEN_OFTEN = 40 };
-
-/* The readings are of samples of these times, and the last one of the sample in hand.  They are so far apart that there is time for
- * each. */
-static void run_often(struct fixture *f, size_t n)
-{
-	const uint64_t time = f->snapshot.time;
-
-	for (size_t i = 0; i < n; i++) {
-		uint64_t until;
-
-		f->snapshot.time = i + 1 < n && time == 1 ? clock_ns(CLOCK_REALTIME) : time;
-		interpreter_rests(f->engine);
-		run(f, SMALL);
-		until = clock_ns(CLOCK_MONOTONIC) + 2100000;
-		while (clock_ns(CLOCK_MONOTONIC) < until)
-			;
-	}
-}
-
-#define NAMED(code) ((code) | py_sign(&py, code) | UW_FRAME_SCRIPT)
-#define GUESSED(code) (NAMED(code) | UW_FRAME_GUESSED)
+#include "tests/unit/unwinder/python-program.h"
 
 static void test_stack(void **state)
 {
@@ -419,88 +304,6 @@ static void test_reused(void **state)
 	}
 }
 
-/* A function is freed, and another one is at its address: each has its own name. */
-static void check_code_reused(struct fixture *f, bool together)
-{
-	for (int minor = 11; minor <= 15; minor++) {
-		struct python *python;
-		struct program p;
-		struct noted noted;
-		uint64_t before, now, name;
-
-		put_program(f, &p, minor);
-		py.memory.read_ranges = together ? py_read_ranges : NULL;
-		assert_int_equal(python_new(&py.memory, PY_BASE, &python), 0);
-		run(f, SMALL);
-		before = f->frames[1];
-		assert_int_equal(before, GUESSED(p.f));
-		assert_int_equal(
-			python_lines(python, &py.memory, uw_frame_pc(before), note, &noted), 1);
-		assert_string_equal(noted.name, "f");
-		/* Its name is where the other one was. */
-		name = py_word(&py, p.f + 128);
-		py_set(&py, name + (minor == 11 ? 48 : 40), 'h', 1);
-		f->snapshot.time += NSEC_PER_SEC;
-		run(f, SMALL);
-		now = f->frames[1];
-		assert_int_not_equal(now, before);
-		assert_int_equal(now, GUESSED(p.f));
-		assert_int_equal(python_lines(python, &py.memory, uw_frame_pc(now), note, &noted),
-				 1);
-		assert_string_equal(noted.name, "h");
-		assert_int_equal(
-			python_lines(python, &py.memory, uw_frame_pc(before), note, &noted), 0);
-		/* A sample of an earlier time comes later: a third function is seen in time. */
-		f->snapshot.time -= NSEC_PER_SEC / 100;
-		run(f, SMALL);
-		py_set(&py, name + (minor == 11 ? 48 : 40), 'i', 1);
-		f->snapshot.time += NSEC_PER_SEC;
-		run(f, SMALL);
-		assert_int_not_equal(f->frames[1], now);
-		now = f->frames[1];
-		assert_int_equal(now, GUESSED(p.f));
-		/* The object is gone: its samples keep what was read. */
-		py_set(&py, p.f + 8, 0, 8);
-		f->snapshot.time += NSEC_PER_SEC;
-		run(f, SMALL);
-		assert_int_equal(f->frames[1], now);
-		(void)python_free(python);
-		uw_module_unref(p.module);
-	}
-}
-
-static void test_code_reused(void **state)
-{
-	check_code_reused(*state, false);
-	check_code_reused(*state, true);
-}
-
-/* Objects that were read some time ago are read again in one request. */
-static void test_code_together(void **state)
-{
-	struct fixture *f = *state;
-
-	for (int minor = 11; minor <= 15; minor++) {
-		uint64_t first;
-		struct program p;
-
-		put_program(f, &p, minor);
-		py.reads = py.range_reads = 0;
-		run(f, SMALL);
-		first = py.reads;
-		run(f, SMALL);
-		assert_int_equal(py.range_reads, 0);
-		f->snapshot.time += NSEC_PER_SEC;
-		run(f, SMALL);
-		assert_int_equal(py.range_reads, 1);
-		assert_int_equal(py.reads, first);
-		run(f, SMALL);
-		assert_int_equal(py.range_reads, 1);
-		EXPECT(f, SMALL, GUESSED(p.f), LOOP, CALLED(SMALL + 1), LOOP, CALLED(ROOTED + 1));
-		uw_module_unref(p.module);
-	}
-}
-
 /* What a stack needs was needed by the one before: one request reads it.  Stacks of one batch share it. */
 static void test_pages_together(void **state)
 {
@@ -532,54 +335,6 @@ static void test_pages_together(void **state)
 		assert_int_equal(results[UW_BATCH - 1].n_frames, f->res.n_frames);
 		uw_module_unref(p.module);
 	}
-}
-
-/* The word in the register of the instruction is in no function: it is not searched at each sample.  (Time is the program's: it is
- * searched again after 20 ms.) */
-static void test_search(void **state)
-{
-	struct fixture *f = *state;
-
-	uw_engine_set(f->engine, &(struct uw_settings){.clock = CLOCK_PROCESS_CPUTIME_ID});
-	for (int minor = 11; minor <= 15; minor++) {
-		struct program p;
-		uint64_t first;
-
-		put_program(f, &p, minor);
-		py_set(&py, p.f_frame + (minor == 11 ? 32 : 0), p.other, 8);
-		f->regs[UW_X86_R8 + 4] = PY_BASE + PY_BYTES - 8;
-		run(f, SMALL);
-		first = py.reads + py.page_reads;
-		assert_true(first > 2);
-		/* At each: the pages that were used, and the code behind the call, which is not there. */
-		for (size_t i = 1; i <= 20; i++)
-			run(f, SMALL);
-		assert_true(py.reads + py.page_reads <= first + 3 * 20);
-		EXPECT(f, SMALL, LOOP, CALLED(SMALL + 1), LOOP, CALLED(ROOTED + 1));
-		uw_module_unref(p.module);
-	}
-}
-
-/* As many functions as a program has: each keeps its place. */
-static void test_code_places(void **state)
-{
-	enum { N = 400 };
-	struct native_script *s = calloc(1, sizeof(*s));
-
-	(void)state;
-	assert_non_null(s);
-	s->serial = 7;
-	for (uint64_t i = 1; i <= N; i++)
-		*script_function_slot(s, i * 208) = (struct script_function){
-			.address = i * 208, .serial = s->serial, .read_at = i};
-	for (uint64_t i = 1; i <= N; i++)
-		assert_int_equal(script_function_slot(s, i * 208)->address, i * 208);
-	/* A full table: the one that was read first goes. */
-	for (size_t i = 0; i < SCRIPT_FUNCTIONS; i++)
-		s->functions[i] = (struct script_function){
-			.address = 1, .serial = s->serial, .read_at = 100 + i % SCRIPT_PLACES};
-	assert_int_equal(script_function_slot(s, 12345)->read_at, 100);
-	free(s);
 }
 
 /* As many frames as a program has: what was read of each is kept. */
@@ -667,8 +422,6 @@ static void test_wrong_frames(void **state)
 	}
 }
 
-#define SEEN_AT(frame, code) ((frame) | py_sign_number(&py, code) << 48)
-
 /* The frames of the sample itself: proved, whatever the process has in their place by now. */
 static void test_exact(void **state)
 {
@@ -713,81 +466,6 @@ static void test_exact(void **state)
 		run(f, SMALL);
 		assert_int_equal(f->frames[1], CALLED(FRAMED + 1));
 		f->snapshot.n_python = 0;
-		uw_module_unref(p.module);
-	}
-}
-
-/* The code objects of a copied frame: of these it has the sign, whatever is at their addresses when the names are read. */
-static void test_exact_reused(void **state)
-{
-	struct fixture *f = *state;
-
-	for (int minor = 11; minor <= 15; minor++) {
-		struct python *python;
-		struct program p;
-		struct noted noted;
-		uint64_t words[UW_PYTHON_WORDS], seen, chars;
-
-		put_program(f, &p, minor);
-		assert_int_equal(python_new(&py.memory, PY_BASE, &python), 0);
-		f->snapshot.python = words;
-		f->snapshot.n_python = 1;
-		memcpy(words, (uint64_t[]){SEEN_AT(p.f_frame, p.f), p.f, 0}, sizeof(words));
-		seen = NAMED(p.f);
-		run(f, SMALL);
-		assert_int_equal(f->frames[1], seen);
-		/* Another function has its place by now: the frame does not get that one's name. */
-		chars = py_word(&py, p.f + 128) + (minor == 11 ? 48 : 40);
-		py_set(&py, chars, 'h', 1);
-		assert_int_not_equal(NAMED(p.f), seen);
-		run(f, SMALL);
-		assert_int_equal(f->frames[1], seen);
-		assert_int_equal(python_lines(python, &py.memory, uw_frame_pc(seen), note, &noted),
-				 0);
-		/* A sample of that one. */
-		words[0] = SEEN_AT(p.f_frame, p.f);
-		run(f, SMALL);
-		assert_int_equal(f->frames[1], NAMED(p.f));
-		assert_int_equal(
-			python_lines(python, &py.memory, uw_frame_pc(f->frames[1]), note, &noted),
-			1);
-		assert_string_equal(noted.name, "h");
-		/* The memory is no code object any more. */
-		py_set(&py, p.f + 8, 0, 8);
-		run(f, SMALL);
-		assert_int_equal(f->frames[1], NAMED(p.f));
-		py_set(&py, p.f + 8, py.code_type, 8);
-		/* The interpreter's own has no frame, a sign that is not known is no proof, nor is one of an address that cannot be. */
-		words[0] |= (uint64_t)PYTHON_HIDDEN << 48;
-		run(f, SMALL);
-		assert_int_not_equal(f->frames[1] & ~UW_FRAME_GUESSED, NAMED(p.f));
-		words[0] = p.f_frame;
-		run(f, SMALL);
-		assert_int_equal(f->frames[1], GUESSED(p.f));
-		words[0] = SEEN_AT(p.f_frame, p.f);
-		words[1] |= 1ull << 50;
-		run(f, SMALL);
-		assert_false(f->frames[1] & UW_FRAME_SCRIPT);
-		f->snapshot.n_python = 0;
-		(void)python_free(python);
-		uw_module_unref(p.module);
-	}
-}
-
-/* What was not read before the sample, too, is a guess: the code object may be another one. */
-static void test_first_reading(void **state)
-{
-	struct fixture *f = *state;
-
-	for (int minor = 11; minor <= 15; minor++) {
-		struct program p;
-
-		put_program(f, &p, minor);
-		run(f, SMALL);
-		assert_int_equal(f->frames[1], GUESSED(p.f));
-		f->snapshot.time = UINT64_MAX;
-		run(f, SMALL);
-		assert_int_equal(f->frames[1], NAMED(p.f));
 		uw_module_unref(p.module);
 	}
 }
@@ -974,20 +652,17 @@ static void test_calls(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_stack),	  TEST(test_outermost),
-		TEST(test_generator),	  TEST(test_generator_object),
-		TEST(test_two_callers),	  TEST(test_slots),
-		TEST(test_reused),	  TEST(test_code_reused),
-		TEST(test_code_together), TEST(test_pages_together),
-		TEST(test_search),	  TEST(test_pasts),
-		TEST(test_flips),	  TEST(test_time_of_one),
-		TEST(test_time_of_many),  cmocka_unit_test(test_code_places),
-		TEST(test_wrong_frames),  TEST(test_many_entries),
-		TEST(test_hidden),	  TEST(test_pending),
-		TEST(test_exact),	  TEST(test_exact_reused),
-		TEST(test_first_reading), TEST(test_calls),
-		TEST(test_begins),	  TEST(test_pushed),
-		TEST(test_no_room),	  TEST(test_current),
+		TEST(test_stack),	 TEST(test_outermost),
+		TEST(test_generator),	 TEST(test_generator_object),
+		TEST(test_two_callers),	 TEST(test_slots),
+		TEST(test_reused),	 TEST(test_pages_together),
+		TEST(test_pasts),	 TEST(test_flips),
+		TEST(test_time_of_one),	 TEST(test_time_of_many),
+		TEST(test_wrong_frames), TEST(test_many_entries),
+		TEST(test_hidden),	 TEST(test_pending),
+		TEST(test_exact),	 TEST(test_calls),
+		TEST(test_begins),	 TEST(test_pushed),
+		TEST(test_no_room),	 TEST(test_current),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
