@@ -126,6 +126,7 @@ struct uw_v8 {
  *
  * The evaluation loop has its frame and its next instruction in two registers that calls preserve, so each run of the loop on the
  * stack shows both. */
+enum { UW_SCRIPT_DECLARED = 12, UW_SCRIPT_CLASS = 16 };
 struct uw_script {
 	uint32_t version;	       /* PHP: 0x802 for 8.2; Ruby: 0x301; 0: none */
 	uint64_t eval_start, eval_end; /* the evaluation loop */
@@ -149,7 +150,9 @@ struct uw_script {
 		uint16_t cache,
 			cache_len; /* PHP: the run-time cache, in the frame; its bytes, in the op_array */
 		uint16_t filename; /* PHP: in the op_array; the first line follows */
-		bool sizes;	   /* Ruby: see ruby.c */
+		uint16_t
+			declared; /* PHP: the same: how many functions it declares, u32; their list is UW_SCRIPT_DECLARED bytes on */
+		bool sizes; /* Ruby: see ruby.c */
 	} offsets;
 	uint8_t frame, next; /* DWARF numbers of the registers */
 	/* PHP: where the loop keeps both of its caller, from its stack pointer on.  0: unwind information shows them. */

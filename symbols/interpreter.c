@@ -25,6 +25,7 @@ struct past_name {
 struct interpreter {
 	struct python *python;	 /* NULL: another language */
 	struct uw_script script; /* PHP, Ruby, Node.js */
+	struct php_declared declared;
 	struct v8_lines *lines;
 	struct past_name *past; /* PAST_NAMES, the oldest are replaced; NULL: none yet */
 	uint32_t n_past;
@@ -166,9 +167,15 @@ static void past_note(struct interpreter *in, struct vm_memory *m, bool ruby, ui
 
 	if (!uw_script_is_signed(place) || !script_sign(m, &in->script, ruby, function, &now))
 		return;
+	if (!uw_script_has_sign(place, now.sign)) { /* a closure's, with another class */
+		php_declare(m, &in->script, &in->declared, place);
+		return;
+	}
 	for (uint32_t i = 0; i < min_u64(in->n_past, PAST_NAMES); i++)
 		if (in->past[i].function == function && in->past[i].sign == now.sign)
 			return;
+	if (!ruby)
+		php_declare(m, &in->script, &in->declared, place);
 	if (!in->past)
 		in->past = calloc(PAST_NAMES, sizeof(*in->past));
 	if (!in->past)
@@ -212,7 +219,7 @@ static bool script_text(enum uw_language language, struct vm_memory *m, struct i
 
 	switch (language) {
 	case UW_LANGUAGE_PHP:
-		found = php_text(m, &in->script, address, ret_text);
+		found = php_text(m, &in->script, &in->declared, address, ret_text);
 		break;
 	case UW_LANGUAGE_JS:
 		return v8_text(m, &in->script.v8, &in->lines, address, ret_text);

@@ -36,7 +36,7 @@ enum {
 	STRING_LEN = 16,
 	STRING_TEXT = 24,
 	NAME = 8, /* of a zend_function */
-	SCOPE = 16,
+	SCOPE = UW_SCRIPT_CLASS,
 	CLASS_NAME = 8, /* of a zend_class_entry */
 	OPLINE_LINE = 24,
 };
@@ -49,12 +49,13 @@ static const struct version {
 	uint16_t cache_len;    /* of a zend_op_array, as the rest */
 	uint16_t len, code;
 	uint16_t filename, line; /* line: the first one */
+	uint16_t declared;	 /* num_dynamic_func_defs */
 } versions[] = {
-	{0x801, 20210902, 488, 56, 56, 68, 72, 144, 152},
-	{0x802, 20220829, 488, 72, 72, 80, 88, 152, 160},
-	{0x803, 20230831, 488, 72, 68, 76, 80, 144, 152},
-	{0x804, 20240924, 488, 88, 88, 96, 104, 168, 176},
-	{0x805, 20250925, 512, 88, 88, 96, 104, 168, 176},
+	{0x801, 20210902, 488, 56, 56, 68, 72, 144, 152, 172},
+	{0x802, 20220829, 488, 72, 72, 80, 88, 152, 160, 180},
+	{0x803, 20230831, 488, 72, 68, 76, 80, 144, 152, 172},
+	{0x804, 20240924, 488, 88, 88, 96, 104, 168, 176, 188},
+	{0x805, 20250925, 512, 88, 88, 96, 104, 168, 176, 188},
 };
 
 /* By one of both numbers, the other is 0. */
@@ -200,6 +201,7 @@ int php_new(struct vm_memory *m, uint64_t image, struct uw_script *ret_script)
 		.cache = 64,
 		.cache_len = version->cache_len,
 		.filename = version->filename,
+		.declared = version->declared,
 		.unit = 32,
 	};
 	*ret_script = script;
@@ -222,11 +224,11 @@ static bool string_text(struct vm_memory *m, uint64_t string, char *to, size_t r
 	return vm_memory_name(m, string + STRING_TEXT, strnlen(to, n), to, room);
 }
 
-/* The code of a file has no name. */
-static void function_text(struct vm_memory *m, uint64_t function, char to[static SCRIPT_TEXT_ROOM])
+/* The code of a file has no name.  @scope: its class, 0: none. */
+static void function_text(struct vm_memory *m, uint64_t function, uint64_t scope,
+			  char to[static SCRIPT_TEXT_ROOM])
 {
 	char name[SCRIPT_NAME_ROOM] = "{main}", class[SCRIPT_NAME_ROOM];
-	uint64_t scope = vm_word(m, function + SCOPE);
 	bool named = string_text(m, vm_word(m, function + NAME), name, sizeof(name));
 
 	if (named && scope && string_text(m, vm_word(m, scope + CLASS_NAME), class, sizeof(class)))
@@ -235,19 +237,73 @@ static void function_text(struct vm_memory *m, uint64_t function, char to[static
 		(void)snprintf(to, SCRIPT_TEXT_ROOM, "%s", name);
 }
 
-bool php_text(struct vm_memory *m, const struct uw_script *script, uint64_t frame,
-	      struct script_text *ret_text)
+/* ---- closures ----
+ *
+ * The function that a closure is a copy of has the class of the closure that was made first, or none (opcache); closures of a trait
+ * have several.  It is that of the function that declares them. */
+
+/* The class that the function which @place is in had at the sample.  false: another function is there. */
+static bool scope_of(struct vm_memory *m, const struct uw_script *script,
+		     const struct php_declared *declared, uint64_t place, uint64_t *ret_scope)
+{
+	uint64_t function = uw_script_function(place);
+	uint32_t sign;
+
+	*ret_scope = vm_word(m, function + SCOPE);
+	if (script_sign_fits(m, script, false, place))
+		return true;
+	for (uint32_t i = 0; i < ARRAY_SIZE(declared->of); i++) {
+		*ret_scope = declared->of[i].scope;
+		if (declared->of[i].function == function &&
+		    script_sign_in_class(m, script, function, *ret_scope, &sign) &&
+		    uw_script_has_sign(place, sign))
+			return true;
+	}
+	return false;
+}
+
+static void note_declared(struct php_declared *declared, uint64_t function, uint64_t scope)
+{
+	uint32_t next = declared->n % ARRAY_SIZE(declared->of);
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(declared->of); i++)
+		if (declared->of[i].function == function && declared->of[i].scope == scope)
+			return;
+	declared->of[next].function = function;
+	declared->of[next].scope = scope;
+	declared->n++;
+}
+
+void php_declare(struct vm_memory *m, const struct uw_script *script, struct php_declared *declared,
+		 uint64_t place)
+{
+	enum { MAX = 64 };
+	uint64_t function = uw_script_function(place), scope, list, at;
+	uint8_t type;
+	uint32_t n;
+
+	if (!vm_memory_read(m, function, &type, sizeof(type)) || type == INTERNAL ||
+	    !scope_of(m, script, declared, place, &scope) || !scope)
+		return;
+	n = vm_half(m, function + script->offsets.declared);
+	list = vm_word(m, function + script->offsets.declared + UW_SCRIPT_DECLARED);
+	for (uint32_t i = 0; i < n && i < MAX && vm_memory_read(m, list + 8ul * i, &at, 8); i++)
+		note_declared(declared, at, scope);
+}
+
+bool php_text(struct vm_memory *m, const struct uw_script *script,
+	      const struct php_declared *declared, uint64_t frame, struct script_text *ret_text)
 {
 	const struct version *v = version_of(script->version, 0);
-	uint64_t function = uw_script_function(frame), code;
+	uint64_t function = uw_script_function(frame), code, scope;
 	uint32_t position = uw_script_position(frame);
 	uint8_t type;
 
-	if (!v || !script_sign_fits(m, script, false, frame) ||
+	if (!v || !scope_of(m, script, declared, frame, &scope) ||
 	    !vm_memory_read(m, function, &type, sizeof(type)))
 		return false;
 	*ret_text = (struct script_text){.line = 0};
-	function_text(m, function, ret_text->function);
+	function_text(m, function, scope, ret_text->function);
 	if (type == INTERNAL)
 		return true;
 	if (!string_text(m, vm_word(m, function + v->filename), ret_text->file, SCRIPT_TEXT_ROOM))

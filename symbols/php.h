@@ -9,7 +9,17 @@
 
 /* The interpreter with its program or library at @image; errors as interpreter_load(). */
 int php_new(struct vm_memory *m, uint64_t image, struct uw_script *ret_script);
+/* The classes of functions that others declare: of closures.  The last ones, zeroed at first. */
+struct php_declared {
+	struct {
+		uint64_t function, scope;
+	} of[1024];
+	uint32_t n;
+};
+/* Notes the functions that the one at @place declares: closures that it makes have its class. */
+void php_declare(struct vm_memory *m, const struct uw_script *script, struct php_declared *declared,
+		 uint64_t place);
 /* The function and the place in it that @frame (uw_script_frame()) stands for: Class::method, file and line.  Of a function in C: its
  * name.  false: there is none. */
-bool php_text(struct vm_memory *m, const struct uw_script *script, uint64_t frame,
-	      struct script_text *ret_text);
+bool php_text(struct vm_memory *m, const struct uw_script *script,
+	      const struct php_declared *declared, uint64_t frame, struct script_text *ret_text);

@@ -51,13 +51,19 @@ static bool add_php_string(struct signing *x, uint64_t string)
 	return add(x, string + PHP_LEN, 2, words) && add_end(x, string + PHP_TEXT, words[0]);
 }
 
-static bool sign_php(struct signing *x, const struct uw_script_offsets *o, uint64_t function)
+/* @class: in place of its own; NULL: its own. */
+static bool sign_php(struct signing *x, const struct uw_script_offsets *o, uint64_t function,
+		     const uint64_t *class)
 {
 	uint64_t head[SCRIPT_PART_WORDS], words[SCRIPT_PART_WORDS];
 	uint8_t type;
 
 	if (!vm_memory_read(x->m, function, &type, 1) || !add(x, function + PHP_NAME, 2, head))
 		return false;
+	if (class) {
+		head[1] = *class;
+		x->hash = sign_mix(sign_mix(0, head[0]), head[1]);
+	}
 	if (type != PHP_INTERNAL && (!add(x, function + (o->len & ~7u), 2, words) ||
 				     !add(x, function + o->filename, 2, words)))
 		return false;
@@ -96,10 +102,22 @@ bool script_sign(struct vm_memory *m, const struct uw_script *script, bool ruby,
 	struct signing x = {.m = m, .s = &sign};
 
 	if (function & 7 || !(ruby ? sign_ruby(&x, &script->offsets, function)
-				   : sign_php(&x, &script->offsets, function)))
+				   : sign_php(&x, &script->offsets, function, NULL)))
 		return false;
 	sign.sign = sign_end(x.hash);
 	*ret_sign = sign;
+	return true;
+}
+
+bool script_sign_in_class(struct vm_memory *m, const struct uw_script *script, uint64_t function,
+			  uint64_t class, uint32_t *ret_sign)
+{
+	struct script_sign sign = {.n = 0};
+	struct signing x = {.m = m, .s = &sign};
+
+	if (function & 7 || !sign_php(&x, &script->offsets, function, &class))
+		return false;
+	*ret_sign = sign_end(x.hash);
 	return true;
 }
 

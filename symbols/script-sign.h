@@ -23,6 +23,9 @@ struct script_sign {
 /* Of the function at @function, as its memory is now.  false: it cannot be read. */
 bool script_sign(struct vm_memory *m, const struct uw_script *script, bool ruby, uint64_t function,
 		 struct script_sign *ret_sign);
+/* PHP: of the function at @function, if its class were @class (0: none): of a closure, by the function that it is a copy of. */
+bool script_sign_in_class(struct vm_memory *m, const struct uw_script *script, uint64_t function,
+			  uint64_t class, uint32_t *ret_sign);
 /* Does the memory have the function that @place (uw_script_place()) is in?  Without a sign that is not known: true. */
 bool script_sign_fits(struct vm_memory *m, const struct uw_script *script, bool ruby,
 		      uint64_t place);

@@ -1,4 +1,4 @@
-/* frames-walk.h - one stack of PHP or Ruby, for native-frames.c and native-functions.c.  Private to unwinder/.  Thread: the
+/* frames-walk.h - one stack of PHP or Ruby, for native-frames.c, native-functions.c and native-php.c.  Private to unwinder/.  Thread: the
  * engine's. */
 #pragma once
 
@@ -32,6 +32,7 @@ struct frames_walk {
 	uint64_t current; /* the innermost frame as it is now; 0: not known */
 	uint32_t exact;	  /* of the frames copied at the sample: the one that is looked for first */
 	uint32_t n_again; /* readings of functions that were known */
+	bool declared; /* the functions that those of the copied frames declare were looked for */
 };
 
 static inline bool frames_read_word(struct frames_walk *fw, uint64_t address, uint64_t *ret_word)
@@ -40,9 +41,17 @@ static inline bool frames_read_word(struct frames_walk *fw, uint64_t address, ui
 }
 
 /* ---- native-functions.c ---- */
-enum frames_imemo { FRAMES_SVAR = 2, FRAMES_METHOD = 6, FRAMES_ISEQ = 7 }; /* enum imemo_type */
-/* Ruby: is the object at @address of the interpreter's own kind @type? */
-bool frames_is_ruby(struct frames_walk *fw, uint64_t address, enum frames_imemo type);
+struct frame {
+	uint64_t function, instruction, previous;
+	uint32_t sign; /* of the function, as of the sample; 0: not known */
+	bool last;     /* of its run */
+	bool exact;    /* as of the sample */
+	bool delegate; /* PHP: of a generator that waits for another one, see native-php.c */
+};
+/* The frame at @address as the BPF program copied it at the sample (at-sample-records.h).  false: it was not copied. */
+bool frames_exact(struct frames_walk *fw, uint64_t address, struct frame *ret_frame);
+/* The same; where it was not copied, as it is now. */
+bool frames_read(struct frames_walk *fw, uint64_t address, struct frame *ret_frame);
 /* The function at @address that has @instruction (0: not known), and @sign where that is known; NULL: there is none. */
 struct script_function *frames_function_at(struct frames_walk *fw, uint64_t address,
 					   uint64_t instruction, uint32_t sign);
@@ -62,3 +71,13 @@ bool frames_read_at_once(struct frames_walk *fw, uint64_t address, uint64_t ret_
 bool frames_is_proved(const struct frames_walk *fw, const struct script_function *f, uint32_t sign);
 /* The function with its C code at the address of the walk's frame @index; NULL: none is known. */
 const struct script_function *frames_in_c(struct frames_walk *fw, uint32_t index);
+
+/* ---- native-php.c: PHP ---- */
+/* Notes the functions that @f declares, of which closures are copies. */
+void frames_learn_declared(struct frames_walk *fw, struct script_function *f);
+/* The function that the closure with @instruction and @sign is a copy of; NULL: none is known.  One that a function of a copied frame
+ * declares is. */
+const struct script_closure *frames_closure(struct frames_walk *fw, uint64_t instruction,
+					    uint32_t sign);
+/* The same, if nothing but the instruction is known: the function is known from then on.  NULL: there is none. */
+struct script_function *frames_closure_of(struct frames_walk *fw, uint64_t instruction);

@@ -21,7 +21,6 @@
 #include "unwinder/frames-walk.h"
 
 enum {
-	FRAME_MAX = UW_SCRIPT_FRAME,
 	SAVED_MAX = UW_SCRIPT_SAVED,
 	CALLEES_MAX = 512,     /* words searched for them */
 	CALLERS_MAX = 8,       /* frames searched */
@@ -35,10 +34,6 @@ enum {
 	DEAD_BYTES = 64 << 10, /* Ruby: inside the innermost frame */
 	ANY_OUTER = 1,	       /* in place of a run's outer call */
 	RUN_ENDS = 1,	       /* in place of a caller */
-	RUBY_METHOD_AT = 16,   /* before the environment's flags: the method entry */
-	RUBY_MAGIC_MASK = 0x7fff0001,
-	RUBY_MAGIC_METHOD = 0x11110001,
-	RUBY_MAGIC_CFUNC = 0x55550001,
 };
 
 /* The function @callee, with its frame at @callee_at, was called by @id with its frame at @address; @key: key_of_call(). */
@@ -46,95 +41,6 @@ struct call {
 	uint64_t callee, callee_at, address, instruction, id, key;
 	uint64_t outermost; /* 1: of a run without another one behind it */
 };
-
-struct frame {
-	uint64_t function, instruction, previous;
-	uint32_t sign; /* of the function, as of the sample; 0: not known */
-	bool last;     /* of its run */
-	bool exact;    /* as of the sample */
-};
-
-/* ---- frames ---- */
-
-/* The frame at @address as the BPF program copied it at the sample (at-sample-records.h). */
-static bool exact_frame(struct frames_walk *fw, uint64_t address, struct frame *ret_frame)
-{
-	const struct uw_snapshot *s = fw->w->snapshot;
-
-	for (uint32_t i = 0; i < s->n_python && script_step(fw->s, 1); i++) {
-		uint32_t at = (fw->exact + i) % s->n_python;
-		const uint64_t *words = s->python + (size_t)at * UW_PYTHON_WORDS;
-
-		if (words[0] << 16 >> 16 != address)
-			continue;
-		fw->exact = at + 1;
-		*ret_frame = (struct frame){
-			.sign = (uint32_t)(words[0] >> 48),
-			.function = words[1] << 16 >> 16,
-			.instruction = words[2],
-			.last = words[1] >> 48 & 1,
-			.exact = true,
-			.previous = fw->ruby		   ? address + fw->l->offsets.frame_bytes
-				    : at + 1 < s->n_python ? words[UW_PYTHON_WORDS] << 16 >> 16
-							   : 0,
-		};
-		return true;
-	}
-	return false;
-}
-
-/* A frame with its environment's @flags at @at: of a method the method entry, in C or with its iseq @function, is the function.  It may
- * stand behind a method's own variables (struct vm_svar).  Another frame's environment, which was read at another moment, has
- * another iseq. */
-static bool ruby_method(struct frames_walk *fw, uint64_t flags, uint64_t at, uint64_t *function)
-{
-	const struct uw_script_offsets *o = &fw->l->offsets;
-	bool in_c = (flags & RUBY_MAGIC_MASK) == RUBY_MAGIC_CFUNC;
-	uint64_t method, iseq;
-
-	if (!in_c && (flags & RUBY_MAGIC_MASK) != RUBY_MAGIC_METHOD)
-		return true;
-	if (!frames_read_word(fw, at - RUBY_METHOD_AT, &method))
-		return false;
-	if (!in_c && frames_is_ruby(fw, method, FRAMES_SVAR) &&
-	    !frames_read_word(fw, method + 8, &method))
-		return false;
-	if (in_c || (frames_is_ruby(fw, method, FRAMES_METHOD) &&
-		     frames_read_word(fw, method + o->definition, &iseq) &&
-		     frames_read_word(fw, iseq + o->handler, &iseq) && iseq == *function))
-		*function = method;
-	return true;
-}
-
-/* The frame at @address as it is now, where it was not copied. */
-static bool read_frame(struct frames_walk *fw, uint64_t address, struct frame *ret_frame)
-{
-	const struct uw_script_offsets *o = &fw->l->offsets;
-	uint8_t bytes[FRAME_MAX];
-	uint64_t flags;
-	uint32_t word;
-
-	if (exact_frame(fw, address, ret_frame))
-		return true;
-	*ret_frame = (struct frame){.exact = false};
-	if (address & 7 || !vm_memory_read(&fw->s->memory, address, bytes, o->frame_bytes))
-		return false;
-	ret_frame->instruction = word_of(bytes, o->instruction);
-	ret_frame->function = word_of(bytes, o->function);
-	if (!fw->ruby) {
-		memcpy(&word, bytes + o->flags, sizeof(word));
-		ret_frame->previous = word_of(bytes, o->previous);
-		ret_frame->last = word & o->last;
-		return true;
-	}
-	if (!frames_read_word(fw, word_of(bytes, o->flags), &flags))
-		return false;
-	if (!ruby_method(fw, flags, word_of(bytes, o->flags), &ret_frame->function))
-		return false;
-	ret_frame->previous = address + o->frame_bytes;
-	ret_frame->last = flags & o->last;
-	return true;
-}
 
 /* ---- callers by earlier readings ---- */
 
@@ -184,7 +90,7 @@ static bool read_noted(struct frames_walk *fw, uint64_t address, struct frame *f
 		       const struct script_function **ret_function)
 {
 	*ret_function = NULL;
-	if (!read_frame(fw, address, f))
+	if (!frames_read(fw, address, f))
 		return false;
 	/* Stacks alone would show it only where it is a caller of theirs. */
 	script_note(fw->s, fw->e, address, f->function, words_of(f));
@@ -311,16 +217,41 @@ static void push_place(struct frames_walk *fw, uint64_t function, uint64_t posit
 				   (proved ? 0 : UW_FRAME_GUESSED));
 }
 
+/* The place of @instruction in the code of @len bytes at @code. */
+static uint64_t position_in(const struct frames_walk *fw, uint64_t code, uint64_t len,
+			    uint64_t instruction)
+{
+	return instruction - code < len ? (instruction - code) / fw->l->offsets.unit
+					: UW_SCRIPT_NO_POSITION;
+}
+
 static void push_function(struct frames_walk *fw, const struct script_function *f,
 			  uint64_t instruction, bool proved)
 {
-	uint64_t position;
+	const struct script_closure *closure;
+	uint64_t position, address;
+	uint32_t sign;
 
 	f = frames_with_class(fw, f);
-	position = f->len && script_function_has(f, instruction)
-			   ? (instruction - f->code) / fw->l->offsets.unit
-			   : UW_SCRIPT_NO_POSITION;
-	push_place(fw, f->address, position, f->parts.sign, proved);
+	position = position_in(fw, f->code, f->len, instruction);
+	address = f->address;
+	sign = f->parts.sign;
+	closure = f->closure ? frames_closure(fw, f->code, sign) : NULL;
+	push_place(fw, closure ? closure->function : address, position, sign, proved);
+}
+
+/* The function of the frame @f, which is gone: it has its name if it was a closure, or if an earlier sample has shown it. */
+static void push_gone(struct frames_walk *fw, const struct frame *f, uint64_t instruction)
+{
+	const struct script_closure *closure =
+		fw->ruby ? NULL : frames_closure(fw, instruction, f->sign);
+
+	if (closure)
+		push_place(fw, closure->function,
+			   position_in(fw, closure->code, closure->len, instruction), f->sign,
+			   true);
+	else
+		push_place(fw, f->function, UW_SCRIPT_NO_POSITION, f->sign, true);
 }
 
 /* The functions that one calls.  Ruby: words of an iseq point to blocks, or to call data ─► call cache ─► method entry;
@@ -358,7 +289,7 @@ static const struct script_function *search_callees(struct frames_walk *fw, uint
 	struct script_function *f;
 	struct frame frame;
 
-	for (uint32_t i = 0; i < CALLERS_MAX && read_frame(fw, address, &frame); i++) {
+	for (uint32_t i = 0; i < CALLERS_MAX && frames_read(fw, address, &frame); i++) {
 		f = frame.function
 			    ? frames_function_at(fw, frame.function, frame.instruction, frame.sign)
 			    : NULL;
@@ -384,6 +315,8 @@ static const struct script_function *anchor_function(struct frames_walk *fw, uin
 	if (f->sign)
 		return now;
 	known = now && script_function_has(now, next) ? now : frames_function_of(fw, next);
+	if (!known && !fw->ruby)
+		known = frames_closure_of(fw, next);
 	if (known && !frames_with_class(fw, known)->lacks_class)
 		return known;
 	now = search_callees(fw, address, next);
@@ -474,8 +407,8 @@ static bool push_anchor(struct frames_walk *fw, struct run *run, const struct an
 
 	if (known)
 		push_function(fw, known, anchor->next, frames_is_proved(fw, known, f->sign));
-	else if (f->sign) /* it is gone, and had its name if an earlier sample has shown it */
-		push_place(fw, f->function, UW_SCRIPT_NO_POSITION, f->sign, true);
+	else if (f->sign)
+		push_gone(fw, f, anchor->next);
 	run->late |= !f->exact && (!known || known->address != f->function);
 	id = known ? id_of(frames_with_class(fw, known)) : 0;
 	run->call = known && !f->exact ? key_in(run, anchor->frame, id) : 0;
@@ -529,7 +462,7 @@ static bool push_caller(struct frames_walk *fw, struct run *run, uint64_t addres
 		return true;
 	function = frames_function_at(fw, f->function, f->instruction, f->sign);
 	if (!function && f->sign) {
-		push_place(fw, f->function, UW_SCRIPT_NO_POSITION, f->sign, true);
+		push_gone(fw, f, f->instruction);
 		return true;
 	}
 	if (!function)
@@ -562,7 +495,7 @@ static bool is_end_of_stack(struct frames_walk *fw, uint64_t frame, uint64_t beh
 	uint64_t usual, unused;
 	struct frame f;
 
-	if (!fw->ruby && (!behind || (read_frame(fw, behind, &f) && !f.function)))
+	if (!fw->ruby && (!behind || (frames_read(fw, behind, &f) && !f.function)))
 		return true;
 	return usual_caller(fw, key_of_stack(frame), &usual, &unused) == SCRIPT_UNUSUAL ||
 	       usual == behind;
@@ -574,7 +507,7 @@ static bool is_same_call(struct frames_walk *fw, const struct anchor *anchor)
 	struct frame frame;
 
 	return anchor->next && !is_dead(fw, anchor->frame) &&
-	       read_frame(fw, anchor->frame, &frame) && frame.instruction == anchor->next;
+	       frames_read(fw, anchor->frame, &frame) && frame.instruction == anchor->next;
 }
 
 /* Can the frames from @anchor on, as they were read, be those of the sample?  They end in front of the next run, of which the call is
@@ -590,7 +523,7 @@ static bool may_be_of_sample(struct frames_walk *fw, const struct anchor *anchor
 	for (uint32_t i = 0; i < LOOK_MAX && !f.last && script_step(fw->s, 1); i++) {
 		if (i && address == run->outer)
 			return false;
-		if (!read_frame(fw, address, &f))
+		if (!frames_read(fw, address, &f))
 			return fw->s->memory.left < VM_PAGE; /* it may be */
 		if (f.exact)
 			return true;
@@ -614,7 +547,7 @@ static bool push_run(struct frames_walk *fw, const struct anchor *anchor, struct
 	uint64_t address = anchor->frame;
 	struct frame now;
 
-	if (!read_frame(fw, address, &now))
+	if (!frames_read(fw, address, &now))
 		return false;
 	if (!may_be_of_sample(fw, anchor, run)) {
 		run->late = true;
@@ -627,7 +560,7 @@ static bool push_run(struct frames_walk *fw, const struct anchor *anchor, struct
 
 		if (i && address == run->outer)
 			return true; /* those from here on are not of this run */
-		if (!read_frame(fw, address, &f))
+		if (!frames_read(fw, address, &f))
 			return false;
 		/* A function in C is not of a run: one that begins or ends has no function yet. */
 		if ((f.exact || i || !anchor->next) && is_in_c(fw, &f)) {
@@ -706,7 +639,7 @@ static uint32_t read_between(struct frames_walk *fw, uint64_t inner, uint64_t an
 
 	for (uint32_t i = 0; i < FRAMES_INNER && script_step(fw->s, 1); i++) {
 		if (!address || (fw->ruby ? address < inner : address == anchor) ||
-		    !read_frame(fw, address, &f))
+		    !frames_read(fw, address, &f))
 			break;
 		n = list_in_c(fw, address, &f, list, n);
 		address = fw->ruby ? address - size : f.previous;
@@ -895,7 +828,7 @@ static void check_leaf_anchor(struct frames_walk *fw)
 
 	if (fw->w->snapshot->n_python && !fw->s->runs[0] &&
 	    (fw->anchors[0].frame == fw->anchors[1].frame ||
-	     (fw->ruby && !exact_frame(fw, fw->anchors[0].frame, &unused))))
+	     (fw->ruby && !frames_exact(fw, fw->anchors[0].frame, &unused))))
 		fw->anchors[0] = (struct anchor){0, 0};
 }
 
@@ -907,10 +840,10 @@ static void push_left(struct frames_walk *fw, struct anchor *anchor, uint64_t in
 	struct frame f;
 
 	if (fw->ruby || !fw->w->snapshot->n_python || !anchor->next ||
-	    exact_frame(fw, anchor->frame, &f))
+	    frames_exact(fw, anchor->frame, &f))
 		return;
 	known = frames_function_of(fw, anchor->next);
-	if (known && read_frame(fw, anchor->frame, &f) && f.function == known->address &&
+	if (known && frames_read(fw, anchor->frame, &f) && f.function == known->address &&
 	    f.previous == inner)
 		push_function(fw, known, anchor->next, frames_is_proved(fw, known, 0));
 	*anchor = (struct anchor){.frame = inner};

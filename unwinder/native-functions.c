@@ -1,4 +1,5 @@
-/* native-functions.c - see frames-walk.h.  The functions of PHP and Ruby: which one an address, an instruction or C code is of. */
+/* native-functions.c - see frames-walk.h.  The frames of PHP and Ruby, and their functions: which one an address, an instruction or C
+ * code is of. */
 #include "unwinder/frames-walk.h"
 
 enum {
@@ -9,15 +10,113 @@ enum {
 	PHP_INTERNAL = 1,      /* zend_function.type */
 	PHP_USER = 2,
 	PHP_EVAL = 4,
+	PHP_FLAGS = 4, /* in the op_array */
+	PHP_CLOSURE = 1 << 22,
+	SEARCHES = 4,
 	RUBY_TYPE_MASK = 0x1f, /* RBasic.flags */
 	RUBY_IMEMO = 0x1a,
 	RUBY_IMEMO_AT = 12,
 	RUBY_OF_ISEQ = 0, /* rb_method_type_t */
 	RUBY_CFUNC = 1,
 	RUBY_METHOD_ISEQ = 1, /* enum iseq_type */
+	RUBY_METHOD_AT = 16,  /* before the environment's flags: the method entry */
+	RUBY_MAGIC_MASK = 0x7fff0001,
+	RUBY_MAGIC_METHOD = 0x11110001,
+	RUBY_MAGIC_CFUNC = 0x55550001,
 	CURRENT_READS = 3,
 	STACK_BYTES = 1 << 20, /* of a thread of Ruby */
 };
+
+enum imemo { SVAR = 2, METHOD = 6, ISEQ = 7 }; /* enum imemo_type */
+
+/* Ruby: is the object at @address of the interpreter's own kind @type? */
+static bool is_ruby(struct frames_walk *fw, uint64_t address, enum imemo type)
+{
+	uint64_t flags;
+
+	return frames_read_word(fw, address, &flags) && (flags & RUBY_TYPE_MASK) == RUBY_IMEMO &&
+	       (flags >> RUBY_IMEMO_AT & 0xf) == (uint64_t)type;
+}
+
+/* ---- frames ---- */
+
+bool frames_exact(struct frames_walk *fw, uint64_t address, struct frame *ret_frame)
+{
+	const struct uw_snapshot *s = fw->w->snapshot;
+
+	for (uint32_t i = 0; i < s->n_python && script_step(fw->s, 1); i++) {
+		uint32_t at = (fw->exact + i) % s->n_python;
+		const uint64_t *words = s->python + (size_t)at * UW_PYTHON_WORDS;
+
+		if (words[0] << 16 >> 16 != address)
+			continue;
+		fw->exact = at + 1;
+		*ret_frame = (struct frame){
+			.sign = (uint32_t)(words[0] >> 48),
+			.function = words[1] << 16 >> 16,
+			.instruction = words[2],
+			.last = words[1] >> 48 & 1,
+			.delegate = !fw->ruby && words[1] >> 49 & 1,
+			.exact = true,
+			.previous = fw->ruby		   ? address + fw->l->offsets.frame_bytes
+				    : at + 1 < s->n_python ? words[UW_PYTHON_WORDS] << 16 >> 16
+							   : 0,
+		};
+		return true;
+	}
+	return false;
+}
+
+/* A frame with its environment's @flags at @at: of a method the method entry, in C or with its iseq @function, is the function.  It may
+ * stand behind a method's own variables (struct vm_svar).  Another frame's environment, which was read at another moment, has
+ * another iseq. */
+static bool ruby_method(struct frames_walk *fw, uint64_t flags, uint64_t at, uint64_t *function)
+{
+	const struct uw_script_offsets *o = &fw->l->offsets;
+	bool in_c = (flags & RUBY_MAGIC_MASK) == RUBY_MAGIC_CFUNC;
+	uint64_t method, iseq;
+
+	if (!in_c && (flags & RUBY_MAGIC_MASK) != RUBY_MAGIC_METHOD)
+		return true;
+	if (!frames_read_word(fw, at - RUBY_METHOD_AT, &method))
+		return false;
+	if (!in_c && is_ruby(fw, method, SVAR) && !frames_read_word(fw, method + 8, &method))
+		return false;
+	if (in_c ||
+	    (is_ruby(fw, method, METHOD) && frames_read_word(fw, method + o->definition, &iseq) &&
+	     frames_read_word(fw, iseq + o->handler, &iseq) && iseq == *function))
+		*function = method;
+	return true;
+}
+
+bool frames_read(struct frames_walk *fw, uint64_t address, struct frame *ret_frame)
+{
+	const struct uw_script_offsets *o = &fw->l->offsets;
+	uint8_t bytes[UW_SCRIPT_FRAME];
+	uint64_t flags;
+	uint32_t word;
+
+	if (frames_exact(fw, address, ret_frame))
+		return true;
+	*ret_frame = (struct frame){.exact = false};
+	if (address & 7 || !vm_memory_read(&fw->s->memory, address, bytes, o->frame_bytes))
+		return false;
+	ret_frame->instruction = word_of(bytes, o->instruction);
+	ret_frame->function = word_of(bytes, o->function);
+	if (!fw->ruby) {
+		memcpy(&word, bytes + o->flags, sizeof(word));
+		ret_frame->previous = word_of(bytes, o->previous);
+		ret_frame->last = word & o->last;
+		return true;
+	}
+	if (!frames_read_word(fw, word_of(bytes, o->flags), &flags))
+		return false;
+	if (!ruby_method(fw, flags, word_of(bytes, o->flags), &ret_frame->function))
+		return false;
+	ret_frame->previous = address + o->frame_bytes;
+	ret_frame->last = flags & o->last;
+	return true;
+}
 
 /* ---- functions ---- */
 
@@ -31,6 +130,10 @@ static bool read_php_function(struct frames_walk *fw, struct script_function *f)
 		return false;
 	if (type == PHP_INTERNAL)
 		return frames_read_word(fw, f->address + o->handler, &f->handler) && f->handler;
+	if (!vm_memory_read(&fw->s->memory, f->address + PHP_FLAGS, &len, sizeof(len)))
+		return false;
+	f->closure = len & PHP_CLOSURE;
+	f->searches = SEARCHES;
 	if ((type != PHP_USER && type != PHP_EVAL) ||
 	    !frames_read_word(fw, f->address + o->code, &f->code) ||
 	    !vm_memory_read(&fw->s->memory, f->address + o->len, &len, sizeof(len)))
@@ -39,21 +142,13 @@ static bool read_php_function(struct frames_walk *fw, struct script_function *f)
 	return len && len < LEN_MAX;
 }
 
-bool frames_is_ruby(struct frames_walk *fw, uint64_t address, enum frames_imemo type)
-{
-	uint64_t flags;
-
-	return frames_read_word(fw, address, &flags) && (flags & RUBY_TYPE_MASK) == RUBY_IMEMO &&
-	       (flags >> RUBY_IMEMO_AT & 0xf) == (uint64_t)type;
-}
-
 static bool read_ruby_function(struct frames_walk *fw, struct script_function *f)
 {
 	const struct uw_script_offsets *o = &fw->l->offsets;
 	uint64_t iseq = f->address, body;
 	uint32_t len, type;
 
-	if (frames_is_ruby(fw, f->address, FRAMES_METHOD)) {
+	if (is_ruby(fw, f->address, METHOD)) {
 		if (!frames_read_word(fw, f->address + o->definition, &body) ||
 		    !vm_memory_read(&fw->s->memory, body, &len, sizeof(len)) ||
 		    !frames_read_word(fw, body + o->handler, &iseq))
@@ -63,8 +158,7 @@ static bool read_ruby_function(struct frames_walk *fw, struct script_function *f
 		if ((len & 0xf) != RUBY_OF_ISEQ)
 			return false;
 	}
-	if (!frames_is_ruby(fw, iseq, FRAMES_ISEQ) ||
-	    !frames_read_word(fw, iseq + o->body, &body) ||
+	if (!is_ruby(fw, iseq, ISEQ) || !frames_read_word(fw, iseq + o->body, &body) ||
 	    !vm_memory_read(&fw->s->memory, body, &type, sizeof(type)) ||
 	    !vm_memory_read(&fw->s->memory, body + o->len, &len, sizeof(len)) ||
 	    !frames_read_word(fw, body + o->code, &f->code))
@@ -162,6 +256,8 @@ static struct script_function *read_function(struct frames_walk *fw, uint64_t ad
 		}
 	}
 	slot = slot_of(fw, address, f.parts.sign);
+	if (is_at(fw, slot, address) && slot->parts.sign == f.parts.sign)
+		f.searches = slot->searches;
 	*slot = f;
 	index_handler(fw->s, slot);
 	return slot;
@@ -228,7 +324,7 @@ bool frames_is_proved(const struct frames_walk *fw, const struct script_function
 		    : !fw->w->snapshot->time || f->since <= fw->w->snapshot->time;
 }
 
-struct script_function *frames_function_at(struct frames_walk *fw, uint64_t address,
+static struct script_function *function_at(struct frames_walk *fw, uint64_t address,
 					   uint64_t instruction, uint32_t sign)
 {
 	struct script_function *f = slot_of(fw, address, sign);
@@ -241,6 +337,16 @@ struct script_function *frames_function_at(struct frames_walk *fw, uint64_t addr
 	}
 	f = read_function(fw, address);
 	return f && (!sign || f->parts.sign == sign) ? f : NULL;
+}
+
+struct script_function *frames_function_at(struct frames_walk *fw, uint64_t address,
+					   uint64_t instruction, uint32_t sign)
+{
+	struct script_function *f = function_at(fw, address, instruction, sign);
+
+	if (f)
+		frames_learn_declared(fw, f);
+	return f;
 }
 
 /* The code of a function that was freed is another one's by now, which was found later. */

@@ -7,6 +7,7 @@
  *   native-loop.c     where its evaluation loop keeps the next instruction during a call
  *   native-calls.c    the callers of a Python function, by the sizes of frames
  *   native-frames.c   PHP, Ruby
+ *   native-php.c      closures and generators of PHP
  *   native-js.c       Node.js
  *
  * The process is not trusted: one stack reads so many pages and takes so many steps at most.  Frames that are read after the sample
@@ -38,6 +39,7 @@ enum {
 	SCRIPT_NODE_PLACES = 2048,
 	SCRIPT_VAIN = 256,
 	SCRIPT_STATES = 64,
+	SCRIPT_CLOSURES = 1024, /* PHP: functions that closures are copies of */
 	SCRIPT_LATELY = 4096,
 	SCRIPT_CALLERS_ALL = 1024, /* ... of one stack */
 	SCRIPT_RUN_ENDS = 1,	   /* in place of a caller: C code */
@@ -109,7 +111,16 @@ struct script_function {
 	bool explored;	  /* the functions that it calls were looked at */
 	bool gone;	  /* PHP, Ruby: another one is there by now */
 	bool lacks_class; /* Ruby: the iseq of a method */
+	bool closure;	  /* PHP: freed with the closure that it is in */
+	uint8_t searches; /* PHP: for the functions that it declares: how many are left */
 	struct script_sign parts; /* PHP, Ruby */
+};
+
+/* PHP: the function that closures with this sign and code are copies of. */
+struct script_closure {
+	uint64_t function, code, len;
+	uint64_t noted; /* time of the reading */
+	uint32_t sign, serial;
 };
 
 /* Python: where the loop's code behind the return address @ra has its instruction: the places in the order of the code. */
@@ -196,6 +207,7 @@ struct native_script {
 	struct script_function functions[SCRIPT_FUNCTIONS];
 	uint16_t handlers
 		[SCRIPT_HANDLERS]; /* numbers from 1 of those in C, by their code; 0: free */
+	struct script_closure closures[SCRIPT_CLOSURES];
 	struct script_past pasts[SCRIPT_PASTS];
 	struct script_callee callees[SCRIPT_CALLEES];
 	struct script_state states[SCRIPT_STATES];

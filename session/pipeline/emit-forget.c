@@ -122,7 +122,7 @@ void emit_name_again(struct emit *em, struct emit_module *m, struct unsymbolized
 	if (!writer_frame_parts(em->c.writer, frame->id, &parts))
 		return;
 	place = parts.rel_pc & ~WRITER_GUESSED;
-	if (!emit_module_was_freed(m, place) || late_list_push(&m->unlined, place) < 0)
+	if (!emit_module_was_asked(m, place) || late_list_push(&m->unlined, place) < 0)
 		return;
 	frame->looked++;
 	em->n_unlined++;

@@ -212,11 +212,11 @@ static uint64_t function_of(const struct emit_module *m, uint64_t place)
 		       : uw_script_without_position(place);
 }
 
-bool emit_module_was_freed(const struct emit_module *m, uint64_t place)
+bool emit_module_was_asked(const struct emit_module *m, uint64_t place)
 {
 	uint64_t named;
 
-	return table_get(&m->functions, function_of(m, place), &named) && !named;
+	return table_get(&m->functions, function_of(m, place), &named);
 }
 
 int64_t emit_module_count_freed(struct emit_module *m, const struct load_answer *a)

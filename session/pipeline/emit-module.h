@@ -74,8 +74,9 @@ bool emit_module_had_lines(const struct emit_module *m, uint64_t vaddr);
 void emit_module_forget_lines(struct emit_module *m);
 /* All its lines were requested: the list begins again. */
 void emit_module_forget_lined(struct emit_module *m);
-/* Was the function at @place not there when it was asked for? */
-bool emit_module_was_freed(const struct emit_module *m, uint64_t place);
+/* Was the name of the function at @place asked for?  One that was not there has a name where an other place in it, or the function
+ * that declares it, was named since. */
+bool emit_module_was_asked(const struct emit_module *m, uint64_t place);
 /* Names of an interpreter's functions have come.  Returns how many more functions have none, as they were not there any more when they
  * were asked for.  (Of JavaScript 0: no name has other reasons there.) */
 int64_t emit_module_count_freed(struct emit_module *m, const struct load_answer *a);

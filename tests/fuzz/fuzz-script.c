@@ -57,15 +57,20 @@ static void run_stacks(struct changing *c, struct sc_process *p, const struct uw
 
 static void run_names(struct changing *c, bool ruby, struct uw_script *script, uint64_t function)
 {
+	static struct php_declared declared;
 	struct vm_memory m;
 	struct script_text text;
 
+	declared = (struct php_declared){.n = 0};
 	if (vm_memory_begin(&m, &c->memory, 4) < 0)
 		abort();
 	for (uint64_t position = 0; position <= 0xfff; position += 0xbb) {
 		uint64_t frame = uw_script_frame(function, position);
 		bool found = ruby ? ruby_text(&m, script, SC_BASE, frame, &text)
-				  : php_text(&m, script, frame, &text);
+				  : php_text(&m, script, &declared, frame, &text);
+
+		if (!ruby)
+			php_declare(&m, script, &declared, frame);
 
 		if (found && (strlen(text.function) >= sizeof(text.function) ||
 			      strlen(text.file) >= sizeof(text.file)))

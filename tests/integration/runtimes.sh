@@ -320,6 +320,33 @@ closures_named() {
 	folded php-closures | awk '/;leaf \[php\]/ { n += $NF; if (/;(\[php\]|[abc] \[php\]);leaf/) bad += $NF }
 		END { printf "    %-24s without a name %.2f %% of %d\n", "php-closures", 100 * bad / n, n; exit n < 100 || bad * 100 > 5 * n }'
 }
+# closures.php: from 0.1 s on, all but a few closures have their name, with the class of the function that makes them.
+# php_each_closure NAME PHP_OPTION...
+php_each_closure() {
+	local name=$1
+	shift
+	row $name 98 php "$@" "$SOURCES/closures.php" $((1 + SECONDS_EACH))
+	check $name-named closures_right $name
+}
+closures_right() {
+	"$PERFWIND" export --to folded --time 100ms- -o - "$TMP/$1.pftrace" 2>/dev/null | awk -v name="$1" '
+		match($0, /;App\\leaf_[a-z]+ /) {
+			f = substr($0, RSTART + 10, RLENGTH - 11)
+			class = f ~ /total|sorted|nested/ ? "Cart::" : ""
+			if (f == "shared") # (of a trait)
+				class = /;App\\Cart::shared / ? "Cart::" : "Order::"
+			app = "App\\\\" class
+			n[f]++
+			total += $NF
+			if ($0 ~ ";" app f " .*;" (class ? app : "") "(App\\\\)?[{]closure[^;]*[}] \\[php\\];App\\\\leaf_" f " ")
+				good += $NF
+			else if (++shown <= 3)
+				print
+		}
+		END { for (f in n) kinds++
+			printf "    %-24s %d closures, named %.2f %% of %d\n", name, kinds, 100 * good / total, total
+			exit kinds != 8 || total < 300 || good * 100 < 99 * total }'
+}
 # script_leaves NAME REGEX : of PHP or Ruby.
 script_leaves() {
 	row $1 98 $1 "$SOURCES/leaves.${1/ruby/rb}" "$SECONDS_EACH"
@@ -398,6 +425,12 @@ few_have() {
 if has_tool php php; then
 	twice php-regex php_regex
 	[ -z "$BPF" ] || twice php-closures php_closures
+	[ -z "$BPF" ] || twice php-each-closure php_each_closure php-each-closure
+	if php -m 2>/dev/null | grep -q OPcache; then
+		[ -z "$BPF" ] || twice php-opcache php_each_closure php-opcache -d opcache.enable_cli=1 -d opcache.jit=disable
+	else
+		unable php-opcache "no opcache"
+	fi
 	twice php-places script_places php-places php \
 		'array_map [^;]*;.*;(yielder|blk) |;leaf [^;]*;.*(array_map|gen|blk|cb) |;(one|three) .*;(yielder|blk|cb) |;(one|yblock) .*;(gen|array_map) ' \
 		'function leaf($n) { $s = 0; for ($i = 0; $i < $n; $i++) $s = ($s * 31 + $i) & 0xffffff; return $s; }

@@ -366,10 +366,104 @@ static void test_php_reused(void **state)
 	uw_module_unref(p.module);
 }
 
+/* The function at @from declares @n others, which closures are copies of. */
+static void declare(uint64_t from, const uint64_t *functions, uint32_t n)
+{
+	uint64_t list = sc_heap(&sc, 8ul * n);
+
+	sc_set(&sc, from + 180, n, 4);
+	sc_set(&sc, from + 192, list, 8);
+	for (uint32_t i = 0; i < n; i++)
+		sc_set(&sc, list + 8ul * i, functions[i], 8);
+}
+
+/* A closure of @function, in the memory of its object. */
+static uint64_t make_closure(uint64_t function, uint64_t class)
+{
+	uint64_t at = sc_heap(&sc, 240);
+
+	memcpy(sc.bytes + (at - SC_BASE), sc.bytes + (function - SC_BASE), 240);
+	sc_set(&sc, at + 4, 1 << 22, 4);
+	sc_set(&sc, at + 16, class, 8);
+	return at;
+}
+
+static void expect_closure(struct fixture *f, uint64_t function, uint64_t position, uint32_t sign)
+{
+	run(f, FRAMED);
+	assert_int_equal(f->frames[0],
+			 uw_frame_of_script(uw_script_place(function, position, sign)));
+}
+
+/* Closures have the name of the function that they are copies of, wherever they were: freed before they were read; in a class;
+ * declared by a closure. */
+static void test_php_closures(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t words[3 * UW_PYTHON_WORDS], inner, outer, class, closure, file, code;
+	struct program p;
+	uint32_t sign;
+
+	put_php(f, &p);
+	file = sc_string(&sc, "a.php");
+	inner = sc_php_function(&sc, 0, "{closure}", file, 31);
+	outer = sc_php_function(&sc, 0, "{closure}", file, 30);
+	class = sc_heap(&sc, 64);
+	sc_set(&sc, class + 8, sc_string(&sc, "Shop\\Cart"), 8);
+	sc_set(&sc, p.g + 16, class, 8);
+	declare(p.g, (uint64_t[]){p.other, outer}, 2);
+	declare(outer, &inner, 1);
+	closure = make_closure(inner, class);
+	sign = sign_of(closure);
+	assert_int_not_equal(sign, sign_of(inner));
+	code = sc_code(&sc, inner);
+	memcpy(words,
+	       (uint64_t[]){p.f_frame | (uint64_t)sign << 48, closure, code + 64,
+			    p.g_frame | (uint64_t)sign_of(p.g) << 48, p.g | 1ull << 48,
+			    sc_code(&sc, p.g) + 96, 0, 0, 0},
+	       sizeof(words));
+	set_registers(f, p.f_frame, code + 96);
+	f->snapshot.python = words;
+	f->snapshot.n_python = 2;
+	expect_closure(f, inner, 3, sign);
+	assert_int_equal(f->frames[1], named(p.g, 3));
+	/* Another call has made it elsewhere, and its memory is used for something else. */
+	memset(sc.bytes + (closure - SC_BASE), 0xee, 240);
+	words[1] = closure = make_closure(inner, class);
+	memset(sc.bytes + (closure - SC_BASE), 0xee, 240);
+	expect_closure(f, inner, 3, sign);
+	/* One in another class, of the same code: no function that declares it is known. */
+	words[0] = p.f_frame | (uint64_t)(sign ^ 0x155) << 48;
+	expect_closure(f, closure, UW_SCRIPT_NO_POSITION, sign ^ 0x155);
+	/* Frames that are read late: the instruction shows the function. */
+	f->snapshot.n_python = 0;
+	run(f, FRAMED);
+	assert_int_equal(f->frames[0], named(inner, 3));
+	uw_module_unref(p.module);
+}
+
+/* A list of declared functions that leads to itself, and one that is not there. */
+static void test_php_wrong_closures(void **state)
+{
+	struct fixture *f = *state;
+	struct program p;
+
+	put_php(f, &p);
+	declare(p.f, (uint64_t[]){p.f, p.g, p.f}, 3);
+	declare(p.g, (uint64_t[]){p.f, p.g}, 2);
+	sc_set(&sc, p.main + 180, UINT32_MAX, 4);
+	sc_set(&sc, p.main + 192, SC_BASE + SC_BYTES - 8, 8);
+	run(f, FRAMED);
+	EXPECT(f, named(p.f, 3), GUESSED(p.g, 2), CALLED(SMALL + 1), IN_C(p.map), named(p.main, 5),
+	       CALLED(ROOTED + 1));
+	uw_module_unref(p.module);
+}
+
 /* A name belongs to the function that was seen, or there is none. */
 static void test_signs(void **state)
 {
 	uint64_t f, place, places[] = {0, 7, 254, 255, 4094, UW_SCRIPT_NO_POSITION};
+	const struct php_declared none = {.n = 0};
 	struct script_text text;
 	struct uw_script script;
 	struct vm_memory m;
@@ -394,12 +488,12 @@ static void test_signs(void **state)
 				    (sign == 4096));
 	assert_true(uw_script_has_sign(uw_script_frame(f, 7), 5)); /* without one */
 	assert_int_equal(vm_memory_begin(&m, &sc.memory, 8), 0);
-	assert_true(php_text(&m, &script, uw_script_place(f, 7, sign_of(f)), &text));
+	assert_true(php_text(&m, &script, &none, uw_script_place(f, 7, sign_of(f)), &text));
 	assert_string_equal(text.function, "phase");
 	place = uw_script_place(f, 7, sign_of(f));
 	rename_function(f, 'x');
 	vm_memory_again(&m, &sc.memory, VM_READ_MAX);
-	assert_false(php_text(&m, &script, place, &text));
+	assert_false(php_text(&m, &script, &none, place, &text));
 	vm_memory_end(&m);
 }
 
@@ -782,6 +876,8 @@ int main(void)
 		TEST(test_php_leaf_in_c),
 		TEST(test_php_exact),
 		TEST(test_php_reused),
+		TEST(test_php_closures),
+		TEST(test_php_wrong_closures),
 		cmocka_unit_test(test_signs),
 		cmocka_unit_test(test_places),
 		TEST(test_php_begin),

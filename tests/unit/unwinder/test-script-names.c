@@ -3,6 +3,8 @@
 
 #include "tests/unit/cmocka.h"
 #include "tests/unit/unwinder/script-fixture.h"
+
+#include "symbols/script-sign.h"
 #include "unwinder/regs.h"
 
 static struct sc_process sc;
@@ -140,12 +142,13 @@ static bool text_of_frame(struct uw_script *script, uint64_t function, uint64_t 
 			  struct script_text *text)
 {
 	uint64_t frame = uw_script_frame(function, position);
+	const struct php_declared none = {.n = 0};
 	struct vm_memory m;
 	bool found;
 
 	assert_int_equal(vm_memory_begin(&m, &sc.memory, 8), 0);
 	found = sc.ruby ? ruby_text(&m, script, SC_BASE, frame, text)
-			: php_text(&m, script, frame, text);
+			: php_text(&m, script, &none, frame, text);
 	vm_memory_end(&m);
 	return found;
 }
@@ -198,6 +201,49 @@ static void test_php_names(void **state)
 	expect_text(&script, method, 9, "class@anonymous::total", "/?/a.php", 24);
 	sc_set(&sc, name + 24, 0, 1);
 	expect_text(&script, method, 9, "total", "/?/a.php", 24);
+}
+
+/* The function that a closure is a copy of has no class, or another closure's: it has that of the function that declares it. */
+static void test_php_closure_names(void **state)
+{
+	static struct php_declared declared;
+	uint64_t file, classes[2], methods[2], closure, list;
+	struct script_text text;
+	struct uw_script script;
+	struct vm_memory m;
+	uint32_t sign;
+
+	(void)state;
+	sc_php_init(&sc);
+	assert_int_equal(sc_find(&sc, false, SC_BASE, &script), 0);
+	file = sc_string(&sc, "/x/a.php");
+	closure = sc_php_function(&sc, 0, "{closure}", file, 30);
+	list = sc_heap(&sc, 8);
+	sc_set(&sc, list, closure, 8);
+	for (int i = 0; i < 2; i++) {
+		classes[i] = sc_heap(&sc, 64);
+		sc_set(&sc, classes[i] + 8, sc_string(&sc, i ? "Shop\\Order" : "Shop\\Cart"), 8);
+		methods[i] = sc_php_function(&sc, classes[i], "total", file, 20);
+		sc_set(&sc, methods[i] + 180, 1, 4);
+		sc_set(&sc, methods[i] + 192, list, 8);
+	}
+	assert_int_equal(vm_memory_begin(&m, &sc.memory, 8), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_true(script_sign_in_class(&m, &script, closure, classes[i], &sign));
+		assert_false(
+			php_text(&m, &script, &declared, uw_script_place(closure, 2, sign), &text));
+		php_declare(&m, &script, &declared, uw_script_frame(methods[i], 0));
+		php_declare(&m, &script, &declared, uw_script_frame(methods[i], 0));
+		assert_int_equal(declared.n, i + 1);
+		assert_true(
+			php_text(&m, &script, &declared, uw_script_place(closure, 2, sign), &text));
+		assert_string_equal(text.function,
+				    i ? "Shop\\Order::{closure}" : "Shop\\Cart::{closure}");
+		assert_int_equal(text.line, 31);
+	}
+	assert_true(php_text(&m, &script, &declared, uw_script_frame(closure, 2), &text));
+	assert_string_equal(text.function, "{closure}");
+	vm_memory_end(&m);
 }
 
 /* A method in C by its number: 169 is the last operator, 16 a number.  *ret_ids: where the names are found. */
@@ -466,6 +512,7 @@ int main(void)
 		cmocka_unit_test(test_unsupported),
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_php_names),
+		cmocka_unit_test(test_php_closure_names),
 		cmocka_unit_test(test_ruby_names),
 		cmocka_unit_test(test_ruby_search_ends),
 		cmocka_unit_test(test_ruby_classes),
