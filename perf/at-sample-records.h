@@ -94,8 +94,8 @@ struct python_table {
 
 /* Words of a frame: its address; its code object; its caller's frame in the low 48 bits, its owner in bits 56 to 63, and of
  * 3.11 is_entry in bits 48 to 55; in bits 48 to 59 of its address the sign of the code object (base/python-sign.h), 0: not known, and in bit
- * 60: it is the interpreter's own.  PHP, Ruby: its address; its function in the low 48 bits, and in bit 48: it is the first frame of
- * a run; its instruction; in bits 48 to 63 of its address the function's sign (symbols/script-sign.h), 0: not known.
+ * 60: it is the interpreter's own.  PHP, Ruby: its address; its function in the low 48 bits, in bit 48: it is the first frame of
+ * a run, and in bit 49: of a generator that waits (base/php-generator.h; the outermost one is first); its instruction; in bits 48 to 63 of its address the function's sign (symbols/script-sign.h), 0: not known.
  * Haskell: rbp, then the words from there up.  Go: GO_COPY_* (base/go-layout.h), then the words of the goroutine's stack from its sp up. */
 struct python_record {
 	struct at_sample_record head;

@@ -15,6 +15,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "base/go-layout.h"
+#include "base/php-generator.h"
 #include "base/python-sign.h"
 #include "base/sign-mix.h"
 #include "perf/at-sample-records.h"
@@ -276,6 +277,8 @@ struct walk {
 	u64 code_type;	     /* Python */
 	u64 last, sign;	     /* the function that was signed last */
 	u32 tgid, n_new;     /* n_new: functions that were in no sample before */
+	u64 generator;	     /* PHP: one that may wait for another one; 0: none */
+	u64 outer;	     /* ... the frame behind these */
 };
 
 /* ---- signs of functions: the words of symbols/script-sign.c; of Python base/python-sign.h ---- */
@@ -416,6 +419,34 @@ static __always_inline u64 address_of(u64 word)
 	return word << 16 >> 16;
 }
 
+/* PHP: a generator waits in `yield from` for another one.  The running one has a frame without a function behind it, which lies in the
+ * outermost of those that wait (base/php-generator.h).  From this one inwards each has its parent. */
+static __always_inline void find_generator(struct walk *w, const u64 words[10])
+{
+	u64 generator = address_of(words[4]);
+
+	if (!words[3] && w->next == generator + PHP_GENERATOR_FAKE) {
+		w->generator = generator;
+		w->outer = address_of(words[6]);
+	}
+}
+
+/* Is the next frame that of a generator that waits?  Else the one behind all of these is next. */
+static __always_inline bool next_generator(struct walk *w)
+{
+	u64 frame, parent;
+
+	if (read_word(w->generator + PHP_GENERATOR_FRAME, &frame) &&
+	    read_word(w->generator + PHP_GENERATOR_PARENT, &parent) && frame && parent) {
+		w->generator = address_of(parent);
+		w->next = address_of(frame);
+		return 1;
+	}
+	w->generator = 0;
+	w->next = w->outer;
+	return 0;
+}
+
 enum { OWNED_BY_C = 3 };
 
 /* The offsets of a frame are from symbols/python.c. */
@@ -423,6 +454,7 @@ static long frame_turn(u64 turn, struct walk *w)
 {
 	u64 words[10] = {}, *frame; /* words: up to the locals */
 	u32 len = (w->kind & 0xff) >= 14 ? 80 : 72;
+	bool waits = w->generator && next_generator(w);
 	u64 next, marks;
 
 	if (turn >= PYTHON_STACK_MAX || !w->next ||
@@ -432,9 +464,10 @@ static long frame_turn(u64 turn, struct walk *w)
 	frame[0] = w->next;
 	if (w->kind & PYTHON_IS_PHP) { /* struct _zend_execute_data */
 		frame[0] = address_of(w->next) | sign_of(w, address_of(words[3]));
-		frame[1] = address_of(words[3]) | (words[5] >> 17 & 1) << 48;
+		frame[1] = address_of(words[3]) | (words[5] >> 17 & 1) << 48 | (u64)waits << 49;
 		frame[2] = words[0];
-		w->next = address_of(words[6]);
+		find_generator(w, words);
+		w->next = address_of(words[6]) | w->generator; /* (not the end) */
 		w->n = turn + 1;
 		return 0;
 	}

@@ -33,6 +33,7 @@ struct frames_walk {
 	uint32_t exact;	  /* of the frames copied at the sample: the one that is looked for first */
 	uint32_t n_again; /* readings of functions that were known */
 	bool declared; /* the functions that those of the copied frames declare were looked for */
+	const struct script_closure *late; /* what frames_closure_of() found last */
 };
 
 static inline bool frames_read_word(struct frames_walk *fw, uint64_t address, uint64_t *ret_word)
@@ -79,5 +80,17 @@ void frames_learn_declared(struct frames_walk *fw, struct script_function *f);
  * declares is. */
 const struct script_closure *frames_closure(struct frames_walk *fw, uint64_t instruction,
 					    uint32_t sign);
+/* Generators that wait (base/php-generator.h): their frames, the outermost first. */
+enum { FRAMES_WAITING = 64 };
+struct frames_waiting {
+	uint64_t frames[FRAMES_WAITING], behind; /* behind: the frame behind them */
+	uint32_t n;
+	bool whole; /* these are all */
+};
+/* Is the frame at @address, as it is now, that of a generator? */
+bool frames_is_generator(struct frames_walk *fw, uint64_t address);
+/* Those that wait for the generator with its frame at @running; at @address: the frame behind it.  false: there are none. */
+bool frames_find_waiting(struct frames_walk *fw, uint64_t running, uint64_t address,
+			 struct frames_waiting *ret_waiting);
 /* The same, if nothing but the instruction is known: the function is known from then on.  NULL: there is none. */
 struct script_function *frames_closure_of(struct frames_walk *fw, uint64_t instruction);

@@ -236,7 +236,12 @@ static void push_function(struct frames_walk *fw, const struct script_function *
 	position = position_in(fw, f->code, f->len, instruction);
 	address = f->address;
 	sign = f->parts.sign;
-	closure = f->closure ? frames_closure(fw, f->code, sign) : NULL;
+	if (fw->late && fw->late->function == address) {
+		closure = fw->late;
+		sign = closure->sign;
+	} else {
+		closure = f->closure ? frames_closure(fw, f->code, sign) : NULL;
+	}
 	push_place(fw, closure ? closure->function : address, position, sign, proved);
 }
 
@@ -326,7 +331,8 @@ static const struct script_function *anchor_function(struct frames_walk *fw, uin
 /* A run of the loop. */
 struct run {
 	uint64_t loop;	     /* the loop's own frame; 0: it was pushed */
-	uint64_t behind;     /* the frame behind the last one */
+	uint64_t first;	     /* the frame of its first function, the outermost one; 0: not known */
+	uint64_t behind;     /* the frame behind that */
 	uint64_t call;	     /* key_of_call() of the function that was pushed last; 0: not known */
 	uint64_t outer;	     /* the next run's innermost frame, as of the sample; 0: not known */
 	uint64_t outer_next; /* ... its instruction */
@@ -541,14 +547,77 @@ static bool may_be_of_sample(struct frames_walk *fw, const struct anchor *anchor
 	       is_same_call(fw, &(struct anchor){run->outer, run->outer_next});
 }
 
+/* PHP: do the frames from @address on lead to the next run, by nothing but functions in C and generators? */
+static bool leads_out(struct frames_walk *fw, uint64_t address, const struct run *run)
+{
+	struct frame f;
+
+	for (uint32_t i = 0; run->outer && i < LOOK_MAX && script_step(fw->s, 1); i++) {
+		if (address == run->outer)
+			return true;
+		if (!frames_read(fw, address, &f) ||
+		    (f.function && !f.delegate && !is_in_c(fw, &f)))
+			return false;
+		address = f.previous;
+	}
+	return false;
+}
+
+/* The generator with its frame at @address, behind the run; of a run of another call it is not known.  One that @waits will go on behind
+ * its `yield from`. */
+static void push_generator(struct frames_walk *fw, struct run *run, uint64_t address, bool waits)
+{
+	struct frame f;
+
+	if (!run->late && frames_read(fw, address, &f)) {
+		f.instruction -= waits ? fw->l->offsets.unit : 0;
+		if (push_caller(fw, run, address, &f))
+			return;
+	}
+	leave_out(fw, run);
+}
+
+/* PHP, behind a run: the generator that `yield from` has called its functions for (those of an iterator), and the generators that
+ * wait for the run's one. */
+static void push_generators(struct frames_walk *fw, struct run *run)
+{
+	struct frames_waiting waiting;
+	struct frame f;
+
+	if (run->behind && run->behind != run->outer && frames_read(fw, run->behind, &f) &&
+	    f.function && f.last && !is_in_c(fw, &f)) {
+		if (leads_out(fw, f.previous, run)) {
+			push_generator(fw, run, run->behind, false);
+			run->first = run->behind;
+			run->behind = f.previous;
+		} else if (!f.exact && frames_is_generator(fw, run->behind)) {
+			leave_out(fw, run); /* it is resumed for another one by now */
+		}
+	}
+	/* Of a generator that ends the run outwards is its own. */
+	if (!frames_find_waiting(fw, run->first, run->behind, &waiting) ||
+	    (fw->w->snapshot->n_python && run->outer && !leads_out(fw, waiting.behind, run)))
+		return;
+	run->behind = waiting.behind;
+	if (!waiting.whole)
+		leave_out(fw, run);
+	for (uint32_t i = waiting.whole ? waiting.n : 0; i-- > 0;)
+		push_generator(fw, run, waiting.frames[i], true);
+}
+
 /* The functions of a run, outwards from that of @anchor.  false: the frames do not lead to the first one. */
 static bool push_run(struct frames_walk *fw, const struct anchor *anchor, struct run *run)
 {
 	uint64_t address = anchor->frame;
+	struct frames_waiting waiting;
 	struct frame now;
 
 	if (!frames_read(fw, address, &now))
 		return false;
+	if (now.exact && !anchor->next && frames_find_waiting(fw, 0, address, &waiting)) {
+		run->behind = address;
+		return true;
+	}
 	if (!may_be_of_sample(fw, anchor, run)) {
 		run->late = true;
 		if (anchor->next)
@@ -573,11 +642,12 @@ static bool push_run(struct frames_walk *fw, const struct anchor *anchor, struct
 		} else if (!push_caller(fw, run, address, &f)) {
 			return false;
 		}
-		address = f.previous;
 		if (f.last) {
-			run->behind = address;
+			run->first = address;
+			run->behind = f.previous;
 			return true;
 		}
+		address = f.previous;
 	}
 	return false;
 }
@@ -833,19 +903,24 @@ static void check_leaf_anchor(struct frames_walk *fw)
 }
 
 /* PHP: while a function destroys its variables its frame, which @anchor has, is not in the interpreter's list any more, of which
- * @inner was the first one at the sample. */
-static void push_left(struct frames_walk *fw, struct anchor *anchor, uint64_t inner)
+ * @inner was the first one at the sample; or, where a destructor runs, the first one behind its run. */
+static void push_left(struct frames_walk *fw, struct run *run, struct anchor *anchor,
+		      uint64_t inner, bool innermost)
 {
-	const struct script_function *known;
+	const struct script_function *known = NULL;
 	struct frame f;
 
 	if (fw->ruby || !fw->w->snapshot->n_python || !anchor->next ||
-	    frames_exact(fw, anchor->frame, &f))
+	    frames_exact(fw, anchor->frame, &f) || (!innermost && !frames_exact(fw, inner, &f)))
 		return;
-	known = frames_function_of(fw, anchor->next);
-	if (known && frames_read(fw, anchor->frame, &f) && f.function == known->address &&
-	    f.previous == inner)
+	if (frames_read(fw, anchor->frame, &f))
+		known = anchor_function(fw, anchor->frame, &f, anchor->next);
+	if (!known)
+		known = search_callees(fw, inner, anchor->next);
+	if (known && (!innermost || (f.function == known->address && f.previous == inner)))
 		push_function(fw, known, anchor->next, frames_is_proved(fw, known, 0));
+	else if (!innermost)
+		leave_out(fw, run);
 	*anchor = (struct anchor){.frame = inner};
 }
 
@@ -870,12 +945,13 @@ static void replace_run(struct frames_walk *fw, uint32_t k, uint64_t *behind)
 	if (fw->e->engine.settings.native_frames)
 		push_gap(fw, &run);
 	mark = s->n;
-	if (!k)
-		push_left(fw, &anchor, inner);
+	push_left(fw, &run, &anchor, inner, !k);
 	/* Where a run begins or ends the registers are those of the run outwards. */
 	if (anchor.frame && anchor.frame != run.outer) {
 		if (!push_run(fw, &anchor, &run)) /* the rest is not known */
 			leave_out(fw, &run);
+		if (!fw->ruby)
+			push_generators(fw, &run);
 		*behind = run.behind;
 	} else if (!anchor.frame) {
 		leave_out(fw, &run);

@@ -1,4 +1,6 @@
-/* native-php.c - see frames-walk.h.  PHP: closures, which a call makes and frees.
+/* native-php.c - see frames-walk.h.  PHP: closures and generators.
+ *
+ * ---- closures, which a call makes and frees ----
  *
  *     op_array of total() ──► list of those that it declares ──► op_array ──► instructions, name, file, lines
  *                                                                   │ copied at each call           ▲
@@ -6,7 +8,13 @@
  *
  * The declared op_array stays, but has no class, or that of the first closure; closures have that of total().  So a closure is known by
  * an instruction of it and by its sign, and has the name of the declared op_array: whatever is in the closure's memory by now, and
- * wherever each call has made it. */
+ * wherever each call has made it.
+ *
+ * ---- generators that wait for others ----
+ *
+ * base/php-generator.h has the drawing.  Where frames are read late, the list of those that wait is proved by its end: the running
+ * generator has the frame that the list was found behind. */
+#include "base/php-generator.h"
 #include "unwinder/frames-walk.h"
 
 enum {
@@ -136,8 +144,71 @@ struct script_function *frames_closure_of(struct frames_walk *fw, uint64_t instr
 		if (c->serial != fw->s->serial || instruction - c->code >= c->len)
 			continue;
 		f = frames_learn_function(fw, c->function);
-		if (f && script_function_has(f, instruction))
+		if (f && script_function_has(f, instruction)) {
+			fw->late = c;
 			return f;
+		}
 	}
 	return NULL;
+}
+
+/* ---- generators ---- */
+
+bool frames_is_generator(struct frames_walk *fw, uint64_t address)
+{
+	enum { GENERATOR = 1 << 24 }; /* ZEND_CALL_GENERATOR */
+	uint32_t flags;
+
+	return vm_memory_read(&fw->s->memory, address + fw->l->offsets.flags, &flags,
+			      sizeof(flags)) &&
+	       flags & GENERATOR;
+}
+
+static void copied_waiting(struct frames_walk *fw, struct frames_waiting *waiting)
+{
+	struct frame f;
+
+	while (waiting->n < FRAMES_WAITING && frames_exact(fw, waiting->behind, &f) && f.delegate) {
+		waiting->frames[waiting->n++] = waiting->behind;
+		waiting->behind = f.previous;
+	}
+	waiting->whole = true;
+}
+
+static void read_waiting(struct frames_walk *fw, uint64_t running, uint64_t generator,
+			 struct frames_waiting *waiting)
+{
+	uint64_t frame, parent;
+
+	while (script_step(fw->s, 1) &&
+	       frames_read_word(fw, generator + PHP_GENERATOR_FRAME, &frame) &&
+	       frames_read_word(fw, generator + PHP_GENERATOR_PARENT, &parent)) {
+		if (!parent)
+			waiting->whole = frame == running;
+		if (!parent || waiting->n == FRAMES_WAITING)
+			return;
+		waiting->frames[waiting->n++] = frame;
+		generator = parent;
+	}
+}
+
+bool frames_find_waiting(struct frames_walk *fw, uint64_t running, uint64_t address,
+			 struct frames_waiting *ret_waiting)
+{
+	uint64_t generator;
+	struct frame f;
+
+	*ret_waiting = (struct frames_waiting){.n = 0};
+	if (fw->ruby || !address || !frames_read(fw, address, &f) || f.function)
+		return false;
+	ret_waiting->behind = f.previous;
+	if (f.exact) {
+		copied_waiting(fw, ret_waiting);
+		return ret_waiting->n;
+	}
+	if (!frames_read_word(fw, address + PHP_FRAME_THIS, &generator) ||
+	    address != generator + PHP_GENERATOR_FAKE)
+		return false;
+	read_waiting(fw, running, generator, ret_waiting);
+	return true;
 }

@@ -347,6 +347,36 @@ closures_right() {
 			printf "    %-24s %d closures, named %.2f %% of %d\n", name, kinds, 100 * good / total, total
 			exit kinds != 8 || total < 300 || good * 100 < 99 * total }'
 }
+# generators.php: from 0.1 s on, PHP's functions of each stack are those above the leaf in the source.
+php_generators() {
+	row php-generators 98 php "$SOURCES/generators.php" $((1 + SECONDS_EACH))
+	check php-generators-calls generators_right
+}
+generators_right() {
+	"$PERFWIND" export --to folded --time 100ms- -o - "$TMP/php-generators.pftrace" 2>/dev/null | awk '
+		FILENAME != "-" { if (/^\/\/ [{]main[}]/) { sub(/^\/\/ /, ""); sub(/ [(].*/, ""); list = $0 }
+			if (match($0, /^function leaf_[a-z]+/)) want[substr($0, 10, RLENGTH - 9)] = list
+			next }
+		!/;leaf_[a-z]+ / { next }
+		{ n = split($0, frames, ";"); got = ""
+			for (i = 1; i <= n; i++) {
+				if (frames[i] !~ / \[php\]/ || frames[i] ~ /^(Generator::|spin )/)
+					continue
+				sub(/ \[php\].*/, "", frames[i])
+				if (frames[i] ~ /^leaf_/)
+					leaf = frames[i]
+				else
+					got = got (got ? " " : "") frames[i]
+			}
+			total += $NF
+			kinds += !seen[leaf]++
+			if (got == want[leaf])
+				good += $NF
+			else if (++shown <= 3)
+				print leaf ": " got }
+		END { printf "    %-24s %d leaves, all callers in %.2f %% of %d\n", "php-generators", kinds, 100 * good / total, total
+			exit kinds != 7 || total < 300 || good * 100 < 97 * total }' "$SOURCES/generators.php" -
+}
 # script_leaves NAME REGEX : of PHP or Ruby.
 script_leaves() {
 	row $1 98 $1 "$SOURCES/leaves.${1/ruby/rb}" "$SECONDS_EACH"
@@ -426,6 +456,7 @@ if has_tool php php; then
 	twice php-regex php_regex
 	[ -z "$BPF" ] || twice php-closures php_closures
 	[ -z "$BPF" ] || twice php-each-closure php_each_closure php-each-closure
+	[ -z "$BPF" ] || twice php-generators php_generators
 	if php -m 2>/dev/null | grep -q OPcache; then
 		[ -z "$BPF" ] || twice php-opcache php_each_closure php-opcache -d opcache.enable_cli=1 -d opcache.jit=disable
 	else

@@ -437,8 +437,7 @@ static void test_php_closures(void **state)
 	expect_closure(f, closure, UW_SCRIPT_NO_POSITION, sign ^ 0x155);
 	/* Frames that are read late: the instruction shows the function. */
 	f->snapshot.n_python = 0;
-	run(f, FRAMED);
-	assert_int_equal(f->frames[0], named(inner, 3));
+	expect_closure(f, inner, 3, sign);
 	uw_module_unref(p.module);
 }
 
@@ -456,6 +455,57 @@ static void test_php_wrong_closures(void **state)
 	run(f, FRAMED);
 	EXPECT(f, named(p.f, 3), GUESSED(p.g, 2), CALLED(SMALL + 1), IN_C(p.map), named(p.main, 5),
 	       CALLED(ROOTED + 1));
+	uw_module_unref(p.module);
+}
+
+/* f is a generator, for which g waits, for which other waits (base/php-generator.h). */
+static void test_php_generators(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t objects[3], frames[2], fake, words[5 * UW_PYTHON_WORDS];
+	struct program p;
+
+	put_php(f, &p);
+	for (int i = 0; i < 3; i++)
+		objects[i] = sc_heap(&sc, 272);
+	frames[0] = sc_php_frame(&sc, p.other, sc_code(&sc, p.other) + 64, 0, true);
+	frames[1] = sc_php_frame(&sc, p.g, sc_code(&sc, p.g) + 128, 0, true);
+	for (int i = 0; i < 3; i++) {
+		sc_set(&sc, objects[i] + 56, i < 2 ? frames[i] : p.f_frame, 8);
+		sc_set(&sc, objects[i] + 152, i < 2 ? objects[i + 1] : 0, 8);
+	}
+	fake = objects[0] + 184;
+	sc_set(&sc, fake + 32, objects[0], 8);
+	sc_set(&sc, fake + 48, p.main_frame, 8);
+	sc_set(&sc, p.f_frame + 40, 1 << 17, 4);
+	sc_set(&sc, p.f_frame + 48, fake, 8);
+	run(f, FRAMED);
+	EXPECT(f, named(p.f, 3), GUESSED(p.g, 3), GUESSED(p.other, 1), CALLED(SMALL + 1),
+	       named(p.main, 5), CALLED(ROOTED + 1));
+	assert_false(f->res.lacks_functions);
+	/* Copied at the sample; the objects are others by now. */
+	memcpy(words,
+	       (uint64_t[]){p.f_frame, p.f | 1ull << 48, 0, fake, 0, 0, frames[0],
+			    p.other | 3ull << 48, sc_code(&sc, p.other) + 64, frames[1],
+			    p.g | 3ull << 48, sc_code(&sc, p.g) + 128, p.main_frame,
+			    p.main | 1ull << 48, 0},
+	       sizeof(words));
+	f->snapshot.python = words;
+	f->snapshot.n_python = 5;
+	sc_set(&sc, objects[2] + 56, frames[0], 8);
+	run(f, FRAMED);
+	EXPECT(f, named(p.f, 3), named(p.g, 3), named(p.other, 1), CALLED(SMALL + 1),
+	       named(p.main, 5), CALLED(ROOTED + 1));
+	/* Read late, they wait for another one; without an end; elsewhere. */
+	f->snapshot.n_python = 0;
+	for (int i = 0; i < 3; i++) {
+		sc_set(&sc, objects[2] + 152, i == 1 ? objects[0] : 0, 8);
+		sc_set(&sc, fake + 32, i == 2 ? objects[1] : objects[0], 8);
+		run(f, FRAMED);
+		assert_int_equal(f->frames[0], named(p.f, 3));
+		assert_int_equal(f->frames[1], i < 2 ? FRAMED : CALLED(SMALL + 1));
+		assert_int_equal(f->res.lacks_functions, i < 2);
+	}
 	uw_module_unref(p.module);
 }
 
@@ -878,6 +928,7 @@ int main(void)
 		TEST(test_php_reused),
 		TEST(test_php_closures),
 		TEST(test_php_wrong_closures),
+		TEST(test_php_generators),
 		cmocka_unit_test(test_signs),
 		cmocka_unit_test(test_places),
 		TEST(test_php_begin),
