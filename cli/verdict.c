@@ -8,6 +8,7 @@
 #include "cli/verdict.h"
 #include "base/log.h"
 #include "perf/gate.h"
+#include "session/statistics.h"
 #include "session/pipeline/account.h"
 #include "symbols/module.h"
 #include "profile/profile-text.h"
@@ -139,15 +140,23 @@ static void print_stacks(const struct verdict *v, FILE *out)
 	fprintf(out, "\n");
 }
 
-static void print_freed(const struct account *a, FILE *out)
+static void print_freed(const struct session_summary *s, FILE *out)
 {
+	uint64_t functions = s->account.freed_functions, samples = stats_freed_samples(s);
 	char n[32];
 
-	if (a->freed_functions)
-		fprintf(out,
-			"  script   %s function%s without a name: freed by the program before "
-			"perfwind read it\n",
-			text_count(a->freed_functions, n), a->freed_functions == 1 ? "" : "s");
+	if (!functions && !samples)
+		return;
+	fprintf(out, "  script   ");
+	if (samples)
+		fprintf(out, "%s sample%s (%.2f %%) with functions without a name",
+			text_count(samples, n), samples == 1 ? "" : "s",
+			text_percent(samples, s->account.emitted));
+	if (functions)
+		fprintf(out, "%s%s function%s%s", samples ? " (" : "", text_count(functions, n),
+			functions == 1 ? "" : "s", samples ? ")" : " without a name");
+	fprintf(out, ": freed by the program before perfwind read %s\n",
+		samples || functions > 1 ? "them" : "it");
 }
 
 static void print_script(const struct session_summary *s, FILE *out)
@@ -157,7 +166,7 @@ static void print_script(const struct session_summary *s, FILE *out)
 	bool many = LATE_SHARE * (double)a->emitted < (double)later;
 	char n[32];
 
-	print_freed(a, out);
+	print_freed(s, out);
 	if (!a->lacks_functions)
 		return;
 	fprintf(out, "  script   %s stack%s (%.2f %%) lack functions of the script",

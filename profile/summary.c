@@ -200,14 +200,15 @@ static void add_stacks(struct summary *s, const struct fold *f)
 /* What is not known of an interpreter's functions, in the words of the recording's verdict. */
 static void add_script(struct summary *s, const struct fold *f)
 {
-	double lacking = 0, at_start = 0, freed = 0;
+	double lacking = 0, at_start = 0, freed = 0, samples = 0;
 	struct summary_fact *fact;
 	char number[32], share[32];
 
 	(void)profile_stat_value(f->profile, "stacks.lacking_functions", &lacking);
 	(void)profile_stat_value(f->profile, "stacks.lacking_at_start", &at_start);
 	(void)profile_stat_value(f->profile, "functions.freed", &freed);
-	if (f->only || !f->count || (!as_count(lacking) && !as_count(freed)))
+	(void)profile_stat_value(f->profile, "stacks.with_freed", &samples);
+	if (f->only || !f->count || (!as_count(lacking) && !as_count(freed) && !as_count(samples)))
 		return;
 	fact = fact_new(s, "Script");
 	if (as_count(lacking)) {
@@ -220,11 +221,20 @@ static void add_script(struct summary *s, const struct fold *f)
 				    at_start < lacking ? text_count(as_count(at_start), number)
 						       : "all");
 		fact_append(fact, ": they had changed before perfwind read them%s",
-			    as_count(freed) ? "; " : "");
+			    as_count(freed) || as_count(samples) ? "; " : "");
 	}
+	if (as_count(samples))
+		fact_append(fact, "%s sample%s (%s) with functions without a name",
+			    text_count(as_count(samples), number),
+			    as_count(samples) == 1 ? "" : "s",
+			    text_share(as_count(samples), f->count, share));
 	if (as_count(freed))
-		fact_append(fact, "%s function%s without a name: freed before perfwind read it",
-			    text_count(as_count(freed), number), as_count(freed) == 1 ? "" : "s");
+		fact_append(fact, "%s%s function%s%s", as_count(samples) ? " (" : "",
+			    text_count(as_count(freed), number), as_count(freed) == 1 ? "" : "s",
+			    as_count(samples) ? ")" : " without a name");
+	if (as_count(samples) || as_count(freed))
+		fact_append(fact, ": freed before perfwind read %s",
+			    as_count(samples) || as_count(freed) > 1 ? "them" : "it");
 }
 
 /* Next to the event that is looked at. */

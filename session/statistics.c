@@ -30,6 +30,19 @@ static void add_reads(const struct account *a, struct stats *list)
 	}
 }
 
+/* A sample of a process counts once for its interpreter.  (Names of JavaScript are missing for other reasons.) */
+uint64_t stats_freed_samples(const struct session_summary *summary)
+{
+	uint64_t samples = 0;
+
+	for (size_t i = 0; i < summary->n_unsymbolized; i++)
+		for (int k = UW_LANGUAGE_NONE + 1; k < UW_LANGUAGES; k++)
+			if (k != UW_LANGUAGE_JS && !strcmp(summary->unsymbolized[i].path,
+							   uw_language_path((enum uw_language)k)))
+				samples += summary->unsymbolized[i].samples;
+	return samples;
+}
+
 void stats_of(const struct session_summary *summary, struct stats *list)
 {
 	const struct account *a = &summary->account;
@@ -49,6 +62,8 @@ void stats_of(const struct session_summary *summary, struct stats *list)
 		stats_add(list, (double)a->lacks_at_start, "stacks.lacking_at_start");
 	if (a->freed_functions)
 		stats_add(list, (double)a->freed_functions, "functions.freed");
+	if (stats_freed_samples(summary))
+		stats_add(list, (double)stats_freed_samples(summary), "stacks.with_freed");
 	if (a->deep)
 		stats_add(list, (double)a->deep, "stacks.copied_deep");
 	stats_add(list, (double)a->cut, "stacks.cut");

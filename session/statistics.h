@@ -15,5 +15,7 @@ struct stats {
 void stats_add(struct stats *list, double value, const char *format, ...) _printf_(3, 4);
 /* All statistics of the recording itself, none of the machine that writes the trace. */
 void stats_of(const struct session_summary *summary, struct stats *list);
+/* Samples with a function of CPython, PHP or Ruby that has no name, by summary->unsymbolized. */
+uint64_t stats_freed_samples(const struct session_summary *summary);
 /* Fills in summary->unsymbolized. */
 void stats_unsymbolized(struct emit *emit, struct session_summary *summary);

@@ -200,7 +200,24 @@ static void test_losses(void **state)
 	text = written(verdict_print);
 	assert_non_null(strstr(text, "\n  script   1 function without a name: freed "));
 	free(text);
+	assert_printed("\n  script   1 function without a name: freed by the program before "
+		       "perfwind read it\n");
+	summary.n_unsymbolized = 3; /* those of JavaScript have other reasons */
+	strcpy(summary.unsymbolized[0].path, "/bin/x");
+	strcpy(summary.unsymbolized[1].path, UW_PHP_PATH);
+	strcpy(summary.unsymbolized[2].path, UW_JS_PATH);
+	for (uint64_t i = 0; i < 3; i++)
+		summary.unsymbolized[i].samples = 124 + i * 1000;
+	summary.account.emitted = 11240;
+	assert_printed(
+		"\n  script   1,124 samples (10.00 %) with functions without a name (1 function): "
+		"freed by the program before perfwind read them\n");
 	summary.account.freed_functions = 0;
+	assert_printed(
+		"\n  script   1,124 samples (10.00 %) with functions without a name: freed by "
+		"the program before perfwind read them\n");
+	summary.account.emitted = 1240;
+	summary.n_unsymbolized = 0;
 	summary.account.skipped[SKIP_DOUBLE] = 0;
 	summary.account.lost_records = 0;
 	text = written(verdict_print);

@@ -66,6 +66,7 @@ static void from_statistics(void **state)
 	hand_stat(&p, "stacks.lacking_functions", 2);
 	hand_stat(&p, "stacks.lacking_at_start", 1);
 	hand_stat(&p, "functions.freed", 1234);
+	hand_stat(&p, "stacks.with_freed", 3);
 	p.truncated_at = 4711;
 	p.end.cut = 1;
 	p.end.behind_ms = 2500;
@@ -76,12 +77,11 @@ static void from_statistics(void **state)
 		&s, "Stacks",
 		"70.00 % whole, 10.00 % cut, 10.00 % failed (no-module 1), 10.00 % without a stack",
 		true);
-	assert_fact(
-		&s, "Script",
-		"2 stacks (20.00 %) lack functions of the script, 1 of these at the start of a "
-		"program: they had changed before perfwind read them; 1,234 functions without a "
-		"name: freed before perfwind read it",
-		false);
+	assert_fact(&s, "Script",
+		    "2 stacks (20.00 %) lack functions of the script, 1 of these at the start of a "
+		    "program: they had changed before perfwind read them; 3 samples (30.00 %) with "
+		    "functions without a name (1,234 functions): freed before perfwind read them",
+		    false);
 	assert_fact(&s, "Lost",
 		    "91 samples (89.22 %), 3 sideband records, throttled for 0.250 s; "
 		    "there may be more, as the file is not whole",

@@ -35,6 +35,12 @@ static void test_of(void **state)
 	s->account.lacks_functions = 14;
 	s->account.lacks_at_start = 8;
 	s->account.freed_functions = 15;
+	s->n_unsymbolized = 3;
+	strcpy(s->unsymbolized[0].path, UW_PYTHON_PATH);
+	strcpy(s->unsymbolized[1].path, UW_JS_PATH);
+	strcpy(s->unsymbolized[2].path, UW_RUBY_PATH);
+	for (uint64_t i = 0; i < 3; i++)
+		s->unsymbolized[i].samples = 100 + i;
 	s->account.memory_reads[1] = 12;
 	s->account.memory_reads[ACCOUNT_READS - 1] = 13;
 	s->counts.lost_samples = 41;
@@ -66,6 +72,7 @@ static void test_of(void **state)
 	assert_true(value_of(list, "stacks.lacking_functions") == 14);
 	assert_true(value_of(list, "stacks.lacking_at_start") == 8);
 	assert_true(value_of(list, "functions.freed") == 15);
+	assert_true(value_of(list, "stacks.with_freed") == 202);
 	assert_true(value_of(list, "memory_reads.below_50us") == -1000);
 	assert_true(value_of(list, "memory_reads.below_100us") == 12);
 	assert_true(value_of(list, "memory_reads.later") == 13);
