@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "symbols/calls.h"
+#include "symbols/cxx-names.h"
 #include "symbols/debugfile.h"
 #include "symbols/gopclntab.h"
 #include "symbols/lines.h"
@@ -30,13 +31,6 @@ enum {
 	NAME_BYTES = 2048,
 	SYMBOLS_BYTES_MAX = 1 << 20,
 	ROWS_MAX = 1 << 16,
-	SCOPES_MAX = 64,
-	FUNCTIONS_MAX = 2,
-	/* Bytes of DIEs that are looked at for the scopes of a name, and of all names of a file: a tenth of a second, and some seconds. */
-	NAME_LOOK = 1 << 24,
-	FILE_LOOK = 1 << 30,
-	DIE_LOOK = 16, /* a DIE, the children of which are skipped */
-	NAMED = 256
 };
 
 struct dwarf_file {
@@ -59,11 +53,7 @@ struct uw_lines {
 	struct dwarf_file main, alt; /* main.dwarf NULL: there is none, and no use to look again */
 	struct uw_cu_index units;
 	struct uw_calls calls;
-	struct {
-		const void *declared; /* where its DIE lies */
-		char *name;
-	} named[NAMED];		  /* names that took a search of a unit */
-	uint64_t looked, look_to; /* ... and the bound for the name in hand */
+	struct uw_names names;
 	size_t bytes;
 };
 
@@ -220,8 +210,7 @@ struct uw_lines *uw_lines_free(struct uw_lines *lines)
 	uw_calls_deinit(&lines->calls);
 	file_close(&lines->main);
 	file_close(&lines->alt);
-	for (size_t i = 0; i < NAMED; i++)
-		free(lines->named[i].name);
+	uw_names_deinit(&lines->names);
 	free(lines);
 	return NULL;
 }
@@ -459,155 +448,10 @@ int uw_lines_new(const struct uw_elf *elf, const char *path, struct uw_source *s
 
 size_t uw_lines_bytes(const struct uw_lines *lines)
 {
-	return lines->bytes;
+	return lines->bytes + lines->names.bytes;
 }
 
 /* ---- looking up ---- */
-
-/* The DIE that stands where the source has the declaration: code out of line, inlined calls and LTO's units refer to it. */
-static Dwarf_Die declaration_of(Dwarf_Die die)
-{
-	for (int i = 0; i < SCOPES_MAX; i++) {
-		Dwarf_Attribute attr;
-		Dwarf_Die to;
-
-		if (!dwarf_formref_die(dwarf_attr(&die, DW_AT_abstract_origin, &attr), &to) &&
-		    !dwarf_formref_die(dwarf_attr(&die, DW_AT_specification, &attr), &to))
-			break;
-		die = to;
-	}
-	return die;
-}
-
-/* The child of @scope in which @at lies.  Only offsets that grow are followed: the sibling is what the file states. */
-static bool child_around(struct uw_lines *lines, Dwarf_Die *scope, Dwarf_Off at,
-			 Dwarf_Die *ret_child)
-{
-	bool found = false;
-	Dwarf_Die die;
-
-	if (dwarf_child(scope, &die) != 0)
-		return false;
-	while (dwarf_dieoffset(&die) <= at && lines->looked < lines->look_to &&
-	       (!found || dwarf_dieoffset(&die) > dwarf_dieoffset(ret_child))) {
-		bool skips = dwarf_hasattr(&die, DW_AT_sibling);
-
-		*ret_child = die;
-		found = true;
-		if (dwarf_siblingof(ret_child, &die) != 0)
-			break;
-		lines->looked +=
-			skips ? DIE_LOOK : dwarf_dieoffset(&die) - dwarf_dieoffset(ret_child);
-	}
-	return found && lines->looked < lines->look_to;
-}
-
-static bool is_cplusplus(Dwarf_Die *unit)
-{
-	int language = dwarf_srclang(unit);
-
-	return language == DW_LANG_C_plus_plus || language == DW_LANG_C_plus_plus_03 ||
-	       language == DW_LANG_C_plus_plus_11 || language == DW_LANG_C_plus_plus_14;
-}
-
-static bool linkage_name(Dwarf_Die *die, char *to, size_t size)
-{
-	static const unsigned names[] = {DW_AT_linkage_name, DW_AT_MIPS_linkage_name};
-
-	to[0] = 0;
-	for (size_t i = 0; i < ARRAY_SIZE(names) && !to[0]; i++) {
-		Dwarf_Attribute attr;
-		const char *name = dwarf_formstring(dwarf_attr_integrate(die, names[i], &attr));
-
-		if (name)
-			uw_demangle(name, to, size);
-	}
-	return to[0];
-}
-
-static void function_name(struct uw_lines *lines, Dwarf_Die *die, int depth, char *to, size_t size);
-
-/* Adds @scope, in which the function @function lies, to the @used bytes of @to.  Returns the bytes that are used then. */
-static size_t add_scope(struct uw_lines *lines, Dwarf_Die *scope, const char *function, int depth,
-			char *to, size_t used, size_t size)
-{
-	const char *name = dwarf_diename(scope);
-	int n;
-
-	switch (dwarf_tag(scope)) {
-	case DW_TAG_namespace:
-		name = name ? name : "(anonymous namespace)";
-		break;
-	case DW_TAG_class_type:
-	case DW_TAG_structure_type:
-	case DW_TAG_union_type:
-		name = name ? name : strcmp(function, "operator()") == 0 ? "{lambda}" : "{unnamed}";
-		break;
-	case DW_TAG_subprogram: /* whole, as it may lie elsewhere than its declaration */
-		if (depth == FUNCTIONS_MAX)
-			return used;
-		function_name(lines, scope, depth + 1, to, size);
-		used = strlen(to);
-		name = "";
-		break;
-	default:
-		return used;
-	}
-	n = name ? snprintf(to + used, size - used, "%s::", name) : 0;
-	return n > 0 && (size_t)n < size - used ? used + (size_t)n : used;
-}
-
-/* Functions of one unit alone, as those of an anonymous namespace and lambdas, have no linkage name where they are inlined everywhere:
- * the scopes around the declaration are put in front of the name, as the demangler would. */
-static void scoped_name(struct uw_lines *lines, Dwarf_Die *die, int depth, char *to, size_t size)
-{
-	Dwarf_Die declared = declaration_of(*die), scope;
-	const char *name = dwarf_diename(&declared);
-	Dwarf_Off at = dwarf_dieoffset(&declared);
-	size_t used = 0;
-
-	if (!name)
-		return;
-	if (!dwarf_diecu(&declared, &scope, NULL, NULL) || !is_cplusplus(&scope)) {
-		uw_demangle(name, to, size);
-		return;
-	}
-	for (int i = 0; i < SCOPES_MAX && child_around(lines, &scope, at, &scope) &&
-			dwarf_dieoffset(&scope) < at;
-	     i++)
-		used = add_scope(lines, &scope, name, depth, to, used, size);
-	if (lines->looked >= lines->look_to) /* rather none than some of the scopes */
-		used = 0;
-	(void)snprintf(to + used, size - used, "%s", name);
-}
-
-/* @depth: of functions around it that are named already. */
-static void function_name(struct uw_lines *lines, Dwarf_Die *die, int depth, char *to, size_t size)
-{
-	if (!linkage_name(die, to, size))
-		scoped_name(lines, die, depth, to, size);
-}
-
-/* As function_name(), but each name is searched for once while no other takes its place. */
-static void name_of(struct uw_lines *lines, Dwarf_Die *die, char *to, size_t size)
-{
-	const void *declared;
-	size_t i;
-
-	if (linkage_name(die, to, size))
-		return;
-	declared = declaration_of(*die).addr;
-	i = ((uintptr_t)declared * 0x9e3779b97f4a7c15ull >> 32) % NAMED;
-	if (lines->named[i].declared != declared) {
-		lines->look_to = min_u64(lines->looked + NAME_LOOK, FILE_LOOK);
-		scoped_name(lines, die, 0, to, size);
-		free(lines->named[i].name);
-		lines->named[i].name = strdup(to);
-		lines->named[i].declared = lines->named[i].name ? declared : NULL;
-		return;
-	}
-	(void)snprintf(to, size, "%s", lines->named[i].name);
-}
 
 static uint32_t number_of(Dwarf_Die *die, unsigned name)
 {
@@ -796,7 +640,7 @@ static int find_lines(struct uw_lines *lines, uint64_t vaddr,
 			n_same++;
 			continue;
 		}
-		name_of(lines, &calls[i - 1], name, sizeof(name));
+		uw_names_get(&lines->names, &calls[i - 1], name, sizeof(name));
 		line.function = name[0] ? name : "??";
 		line.file = absolute(&cu, file, path, sizeof(path));
 		add(arg, &line);

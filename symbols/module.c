@@ -716,6 +716,12 @@ bool uw_module_has_symbols(const struct uw_module *module)
 	       uw_symbols_full(module->symbols);
 }
 
+static void store_lines_bytes(struct uw_module *module)
+{
+	atomic_store_explicit(&module->lines_bytes, uw_lines_bytes(module->lines),
+			      memory_order_relaxed);
+}
+
 static int load_lines(struct uw_module *module, struct uw_source *source)
 {
 	_cleanup_(uw_elf_close) struct uw_elf elf = {.fd = -1};
@@ -729,8 +735,7 @@ static int load_lines(struct uw_module *module, struct uw_source *source)
 		r = uw_lines_new(&elf, module->path, source, &module->lines);
 	if (r < 0)
 		return trace(r);
-	atomic_store_explicit(&module->lines_bytes, uw_lines_bytes(module->lines),
-			      memory_order_relaxed);
+	store_lines_bytes(module);
 	return 0;
 }
 
@@ -755,6 +760,8 @@ int uw_module_lines(struct uw_module *module, struct uw_source *source, uint64_t
 	r = uw_lines_at(module->lines, vaddr, add, arg);
 	if (r == -ENOMEM)
 		uw_module_drop_lines(module);
+	else
+		store_lines_bytes(module); /* names are kept */
 	return r;
 }
 
