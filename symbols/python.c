@@ -332,6 +332,30 @@ static bool string_text(struct python *py, uint64_t string, char to[static NAME_
 	return n > 0;
 }
 
+/* All modules' code is called <module>: the file distinguishes them, of a package its folder.  "<string>", "<stdin>" do not. */
+static void name_module(const char *file, char *to, size_t size)
+{
+	static const char frozen[] = "<frozen ";
+	const char *name = strrchr(file, '/');
+	size_t len = strlen(file);
+
+	name = name ? name + 1 : file;
+	if ((!strcmp(name, "__init__.py") || !strcmp(name, "__main__.py")) && name - file > 1)
+		for (name--; name > file && name[-1] != '/'; name--)
+			;
+	len -= (size_t)(name - file);
+	if (!strncmp(file, frozen, sizeof(frozen) - 1) && file[strlen(file) - 1] == '>') {
+		name = file + sizeof(frozen) - 1;
+		len = strlen(name) - 1;
+	} else if (*file == '<') {
+		len = 0;
+	}
+	if (len)
+		(void)snprintf(to, size, "<module %.*s>", (int)len, name);
+	else
+		(void)snprintf(to, size, "<module>");
+}
+
 static uint64_t sign_of(struct python *py, uint64_t code)
 {
 	const struct uw_python_offsets *o = &py->version->offsets;
@@ -356,7 +380,7 @@ int python_lines(struct python *py, struct uw_memory *memory, uint64_t code,
 		 void (*add)(void *arg, const struct uw_line *line), void *arg)
 {
 	const struct uw_python_offsets *o = &py->version->offsets;
-	char name[NAME_ROOM], file[NAME_ROOM];
+	char name[NAME_ROOM], file[NAME_ROOM], module[NAME_ROOM + sizeof("<module >")];
 	uint64_t sign = code & UW_PYTHON_SIGN;
 	uint32_t first;
 	int r = vm_memory_begin(&py->memory, memory, PAGES), n = 0;
@@ -370,7 +394,8 @@ int python_lines(struct python *py, struct uw_memory *memory, uint64_t code,
 	    (!sign || sign == sign_of(py, code)) &&
 	    string_text(py, vm_word(&py->memory, code + o->qualname), name)) {
 		has_file = string_text(py, vm_word(&py->memory, code + o->filename), file);
-		add(arg, &(struct uw_line){.function = name,
+		name_module(has_file ? file : "", module, sizeof(module));
+		add(arg, &(struct uw_line){.function = strcmp(name, "<module>") ? name : module,
 					   .file = has_file ? file : NULL,
 					   .line = first <= INT32_MAX ? first : 0,
 					   .kind = FRAME_PYTHON});

@@ -218,7 +218,7 @@ fi
 # python_plain NAME PYTHON
 python_plain() {
 	row "$1" 99.5 "$2" "$SOURCES/nested.py" "$SECONDS_EACH"
-	check "$1-names" has "$1" ';<module> \[python\];([^;]*;)*main \[python\];(recurse \[python\];){11}inner \[python\]'
+	check "$1-names" has "$1" ';<module nested.py> \[python\];([^;]*;)*main \[python\];(recurse \[python\];){11}inner \[python\]'
 }
 python_leaves() {
 	row "$1-leaves" 99.5 "$2" "$SOURCES/leaves.py" "$SECONDS_EACH"
@@ -259,7 +259,7 @@ python_reused() {
 	fi
 }
 reused_bodies() {
-	folded "$1" | awk -v name="$1" '/;never_[0-9]+ \[python\]/ { wrong += $NF } /;body \[python\];(.*;)?<module> \[python\]/ { right += $NF }
+	folded "$1" | awk -v name="$1" '/;never_[0-9]+ \[python\]/ { wrong += $NF } /;body \[python\];(.*;)?<module body.py> \[python\]/ { right += $NF }
 		END { printf "    %-24s bodies right %d, wrong %d\n", name, right, wrong; exit right < 100 || wrong * 200 > right }'
 }
 python_perf() {

@@ -75,7 +75,7 @@ class Python:
         "Pair.two": {"generate"}, "right.<locals>.<lambda>": {"right"}, "crc": {"Pair.one"}, "adler": {"Pair.one"},
         "hexed": {"Pair.two"}, "spin": {"Pair.one", "Pair.two", "left", "right"},
     }
-    outermost = ["<module>", "main"]
+    outermost = ["<module leaves.py>", "main"]
     inner = {}  # functions in C, which may be missing
 
 
@@ -177,6 +177,7 @@ def check(language):
         stack = re.sub(r"\{closure:[^;]*\}", "{closure}", stack)  # PHP 8.4 on
         frames, weight = stack.split(";"), int(weight)
         if table is Trampolines:
+            frames = [re.sub(r"^py::<module>:.*/", "py::<module ", frame) + ">:" if frame.startswith("py::<module>") else frame for frame in frames]
             frames = [re.sub(r"^py::([^:;]*):.*", r"\1 [python]", frame) for frame in frames]
         suffix = getattr(table, "suffix", " [%s]" % language)
         named = [frame[:-len(suffix)] for frame in frames if frame.endswith(suffix)]

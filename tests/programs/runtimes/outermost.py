@@ -2,7 +2,7 @@
 outermost functions of Python.  TIMES has when main() called left() and right() in turn, ns of the clock of the trace.  Near these times, as
 a sample takes the program some time, main() may be the innermost function.
 
-    three        <module>, main and the function that ran at that time are shown
+    three        the file's code, main and the function that ran at that time are shown
     three-in-c   the same of the stacks with sum() or max(), which only one of these functions calls
     not-wrong    these are shown, or the first ones and the loop's frame in place of one that is not known"""
 import bisect
@@ -11,7 +11,8 @@ import sys
 
 MARGIN = 50_000
 LOOP = "_PyEval_EvalFrameDefault"
-FUNCTION = re.compile(r"\s+[0-9a-f]+ (?:py::([^:\s]*):|(\S+) \[python\] )")
+MODULE = "<module leaves.py>"
+FUNCTION = re.compile(r"\s+[0-9a-f]+ (?:py::(?:<module>:\S*/(leaves\.py)|([^:\s]*):)|(<module \S+>|\S+) \[python\] )")
 SAMPLE = re.compile(r"\S.*\s(\d+)\.(\d{6}):")
 C_CODE = {"builtin_sum", "builtin_max"}
 
@@ -27,7 +28,7 @@ def samples(lines):
             function, name = FUNCTION.match(line), line.split()[1]
             names.add(name)
             if function or name == LOOP:
-                frames.append(function[1] or function[2] if function else LOOP)
+                frames.append((MODULE if function[1] else function[2] or function[3]) if function else LOOP)
         elif time:
             if any(name.startswith("py::") for name in names):  # the loop stands behind each trampoline
                 frames = [frame for frame in frames if frame != LOOP]
@@ -42,7 +43,7 @@ def judge(times, lines):
         i = bisect.bisect(times, time) - 1
         if i < 0 or i + 1 >= len(times):
             continue
-        expected = ["<module>", "main", ("left", "right")[i & 1]]
+        expected = [MODULE, "main", ("left", "right")[i & 1]]
         known = frames[:frames.index(LOOP)] if LOOP in frames[:3] else frames[:3]
         is_near = time < times[i] + MARGIN or time > times[i + 1] - MARGIN
         is_right = known == expected or (is_near and frames == expected[:2])

@@ -99,6 +99,46 @@ static void test_names(void **state)
 	}
 }
 
+/* The code of a module has the name of its file. */
+static void test_modules(void **state)
+{
+	static const struct {
+		const char *file, *name;
+	} cases[] = {
+		{"/x/shop.py", "<module shop.py>"},
+		{"shop.py", "<module shop.py>"},
+		{"/usr/lib/python3.11/json/__init__.py", "<module json/__init__.py>"},
+		{"json/__main__.py", "<module json/__main__.py>"},
+		{"__init__.py", "<module __init__.py>"},
+		{"/__init__.py", "<module __init__.py>"},
+		{"<frozen importlib._bootstrap>", "<module importlib._bootstrap>"},
+		{"<string>", "<module>"},
+		{"<stdin>", "<module>"},
+		{"<frozen ", "<module>"},
+		{"<frozen >", "<module>"},
+		{"/x/", "<module>"},
+	};
+	struct noted noted;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct python *python;
+		uint64_t file, code, other;
+
+		py_process_init(&py, 11);
+		file = py_string(&py, cases[i].file, false);
+		code = py_code(&py, py_string(&py, "<module>", false), file, 1);
+		other = py_code(&py, py_string(&py, "<lambda>", false), file, 1);
+		assert_int_equal(python_new(&py.memory, PY_BASE, &python), 0);
+		assert_int_equal(python_lines(python, &py.memory, code, note, &noted), 1);
+		assert_string_equal(noted.name, cases[i].name);
+		assert_string_equal(noted.file, cases[i].file);
+		assert_int_equal(python_lines(python, &py.memory, other, note, &noted), 1);
+		assert_string_equal(noted.name, "<lambda>");
+		(void)python_free(python);
+	}
+}
+
 /* Names of which the sign has the first characters, the last ones, or (not of ASCII) the length alone. */
 static void test_signs(void **state)
 {
@@ -145,9 +185,9 @@ static void test_signs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_layout), cmocka_unit_test(test_unsupported),
-		cmocka_unit_test(test_paths),  cmocka_unit_test(test_names),
-		cmocka_unit_test(test_signs),
+		cmocka_unit_test(test_layout),	cmocka_unit_test(test_unsupported),
+		cmocka_unit_test(test_paths),	cmocka_unit_test(test_names),
+		cmocka_unit_test(test_modules), cmocka_unit_test(test_signs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
