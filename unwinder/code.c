@@ -896,16 +896,19 @@ static size_t call_indirect_len(const uint8_t *code, size_t len)
 	return n;
 }
 
-bool code_ends_in_call(enum uw_arch arch, const uint8_t *code, size_t len)
+bool code_ends_in_indirect_call(const uint8_t *code, size_t len)
 {
-	if (arch == UW_ARCH_AARCH64)
-		return code_ends_in_call_aarch64(code, len);
-	if (len >= 5 && code[len - 5] == 0xe8)
-		return true;
 	for (size_t n = 2; n <= 7 && n <= len; n++)
 		if (call_indirect_len(code + len - n, n) == n)
 			return true;
 	return false;
+}
+
+bool code_ends_in_call(enum uw_arch arch, const uint8_t *code, size_t len)
+{
+	if (arch == UW_ARCH_AARCH64)
+		return code_ends_in_call_aarch64(code, len);
+	return (len >= 5 && code[len - 5] == 0xe8) || code_ends_in_indirect_call(code, len);
 }
 
 static bool starts(const uint8_t *code, size_t len, const char *bytes, size_t n)

@@ -14,6 +14,8 @@ enum {
 /* @code: the bytes up to a return address, @len of them (the last is the one before it).  Do they
  * end in a call? */
 bool code_ends_in_call(enum uw_arch arch, const uint8_t *code, size_t len);
+/* x86-64: in a call through a pointer, as code that was made at run time is called? */
+bool code_ends_in_indirect_call(const uint8_t *code, size_t len);
 /* How the frame of a function that was interrupted at @code + @before is found.  @len bytes in all.
  * aarch64: both addresses are multiples of 4, so is @before. */
 enum rule_form code_form(enum uw_arch arch, const uint8_t *code, size_t before, size_t len);

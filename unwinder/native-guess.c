@@ -3,7 +3,7 @@
  * The caller is [rbp + 8], or at the place that the code shows (code.h).  It is accepted when it
  * lies in a mapping and follows a call instruction; where code bytes cannot be read, the mapping is
  * enough.  Both answers are kept in the rule cache, because a read from the process costs as much as
- * a hundred frames.  Frames found this way carry UW_FRAME_GUESSED.
+ * a hundred frames.  Frames found this way carry UW_FRAME_GUESSED, except where guess_is_proved().
  *
  * ---- return addresses that follow no call ----
  *
@@ -477,11 +477,53 @@ static enum step guess_failed(struct walk *w, rule_t rule, enum guess_result res
 			uw_frame_pc(w->frames[w->n - 1]));
 }
 
+/* Is the call before @ra, in a file, one through a pointer? */
+static bool guess_is_indirect(struct native *e, const struct walk *w, uint64_t ra)
+{
+	uint32_t key = w->snapshot->space->key;
+	struct native_site *site = &e->sites[hash_u64(ra ^ key) % NATIVE_SITES];
+	uint8_t code[CODE_BEFORE];
+	bool indirect;
+
+	if (key && site->key == key && site->ra == ra)
+		return site->indirect;
+	indirect = native_code(w, ra, sizeof(code), 0, code) == sizeof(code) &&
+		   code[sizeof(code) - 5] != 0xe8 && code_ends_in_indirect_call(code, sizeof(code));
+	if (key && native_has_code(w, ra))
+		*site = (struct native_site){ra, key, indirect};
+	return indirect;
+}
+
+/* Code that was made at run time states where its return address is (a prologue, or all paths to a ret), and there is one in a function
+ * with CFI, behind a call through a pointer: this is its caller, no guess. */
+static bool guess_is_proved(struct native *e, struct walk *w, const struct guess *g)
+{
+	enum rule_kind kind;
+
+	if (w->machine->link || rule_why(g->rule) != RULE_NO_FILE ||
+	    rule_form(g->rule) != RULE_FORM_WALKED || rule_way_ra(g->rule) == RULE_WAY_BY_FP ||
+	    !(g->rule & RULE_WAY_RETURNS) || !g->ra)
+		return false;
+	kind = rule_kind(native_rule(e, w, g->ra - 1));
+	return (kind == RULE_SP || kind == RULE_FP || kind == RULE_SLOW) &&
+	       guess_is_indirect(e, w, g->ra);
+}
+
 static enum step guess_arrive(struct walk *w, const struct guess *g)
 {
 	w->sp = g->sp;
 	w->bp = g->bp;
 	return native_push(w, g->ra, UW_FRAME_CALLER | UW_FRAME_GUESSED);
+}
+
+static enum step guess_arrive_by_code(struct native *e, struct walk *w, const struct guess *g)
+{
+	bool proved = guess_is_proved(e, w, g);
+	enum step step = guess_arrive(w, g);
+
+	if (proved && step == STEP_FRAME)
+		w->frames[w->n - 1] &= ~UW_FRAME_GUESSED;
+	return step;
 }
 
 /* Is @ra where a function begins, behind padding?  V8's deoptimizer writes return addresses of this kind:
@@ -540,21 +582,42 @@ static bool guess_find_prologue(const struct walk *w, uint64_t pc, rule_t *rule)
 	return false;
 }
 
+/* A helper in the same code has put its return address into the frame of that code, at [rsp] (PCRE's \b): the walk took it for
+ * a call's, and rsp is 8 too high. */
+static bool guess_behind_helper(struct native *e, struct walk *w, uint64_t pc, struct guess *g)
+{
+	const struct uw_map *map = uw_space_find(w->snapshot->space, pc - 1);
+	bool holds;
+
+	if (w->n != 2 || !map ||
+	    map != uw_space_find(w->snapshot->space, uw_frame_pc(w->frames[0])))
+		return false;
+	w->sp -= 8;
+	holds = guess_try(e, w, RULE_FORM_WALKED, g) == GUESS_HOLDS && guess_is_proved(e, w, g);
+	w->sp += 8;
+	return holds;
+}
+
 /* JIT code without frame pointers that a walk to a ret does not get through: loops of a regular expression (PCRE), code of LLVM.  Its
  * prologue shows the frame.  true: the caller that it gives follows a call. */
 static bool guess_by_prologue(struct native *e, struct walk *w, rule_t rule, struct guess *ret)
 {
 	uint64_t pc = uw_frame_pc(w->frames[w->n - 1]);
 	struct guess g = {0};
+	bool found;
 
 	if (w->machine->link || rule_kind(rule) != RULE_GUESS || rule_why(rule) != RULE_NO_FILE ||
 	    rule & RULE_NO_PROLOGUE || !native_has_code(w, pc))
 		return false;
 	g.rule = rule_guess(RULE_NO_FILE, RULE_FORM_UNKNOWN);
 	g.rule = rule_with_call(g.rule, rule_call(rule));
-	if (guess_find_prologue(w, pc, &g.rule) &&
-	    guess_try(e, w, RULE_FORM_WALKED, &g) == GUESS_HOLDS) {
+	found = guess_find_prologue(w, pc, &g.rule);
+	if (found && guess_try(e, w, RULE_FORM_WALKED, &g) == GUESS_HOLDS) {
 		native_note(e, w, walk_lookup(w), g.rule);
+		*ret = g;
+		return true;
+	}
+	if (found && guess_behind_helper(e, w, pc, &g)) {
 		*ret = g;
 		return true;
 	}
@@ -670,7 +733,7 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 	if (form == RULE_FORM_WALKED) {
 		result = guess_try(e, w, form, &g);
 		if (result == GUESS_HOLDS)
-			return guess_arrive(w, &g);
+			return guess_arrive_by_code(e, w, &g);
 		if (rule_why(rule) == RULE_CFI_WRONG)
 			return guess_by_cfi(e, w);
 		if (result == GUESS_NO_CALL)
@@ -708,7 +771,7 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 	if (by_code.ra && guess_is_entry(w, by_code.ra))
 		return guess_arrive(w, &by_code);
 	if (guess_by_prologue(e, w, rule, &g))
-		return guess_arrive(w, &g);
+		return guess_arrive_by_code(e, w, &g);
 	/* At the first sample there the process may not have been readable yet. */
 	if (guess_stg(e, w, &rule))
 		return stg_step(e, w, rule);

@@ -122,6 +122,7 @@ enum {
 	NATIVE_CALLS = 256,
 	NATIVE_OPEN = 8,
 	NATIVE_STALE = 64,
+	NATIVE_SITES = 64,
 	NATIVE_ENDS = 64
 };
 
@@ -165,6 +166,13 @@ struct native_place {
 struct native_stale {
 	uint64_t address;
 	uint32_t key, failures;
+};
+
+/* Does the call before a return address lead through a pointer (native-guess.c)? */
+struct native_site {
+	uint64_t ra;
+	uint32_t key; /* of the space; 0: a free place */
+	bool indirect;
 };
 
 /* Where callchains end (native-chain.c). */
@@ -268,6 +276,7 @@ struct native {
 	uint64_t hole_scans;		 /* of functions */
 	struct native_call calls[NATIVE_CALLS];
 	struct native_stale stale[NATIVE_STALE];
+	struct native_site sites[NATIVE_SITES];
 	struct native_root roots[NATIVE_ROOTS];
 	struct native_tail *tails[NATIVE_TAILS]; /* of threads with deep stacks; NULL: none yet */
 	struct native_tail *tail;		 /* of the walk that is beyond its copy */

@@ -69,7 +69,8 @@ const char *jit_name_by_caller(const char *caller)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
-		if (!strncmp(caller, codes[i].caller, strlen(codes[i].caller)))
+		if (!strncmp(caller, codes[i].caller, strlen(codes[i].caller)) ||
+		    !strcmp(caller, codes[i].name)) /* a helper in that code */
 			return codes[i].name;
 	return NULL;
 }

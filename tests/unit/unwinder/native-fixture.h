@@ -64,6 +64,8 @@ struct fake {
 	uint8_t bare[0x100];  /* at BARE, and BARE_FP */
 	uint8_t goes[0x100];  /* at GOES, and GOES_PUSHING */
 	uint8_t tries[0x100]; /* at TRIES, and RAISES */
+	uint8_t small[0x20];  /* at SMALL, */
+	bool has_small;	      /* ... if it can be read */
 	unsigned n_reads;
 };
 
@@ -119,6 +121,11 @@ static ssize_t fake_read(struct uw_memory *memory, uint64_t address, void *to, s
 		from = f->tries;
 		start = TRIES;
 		size = sizeof(f->tries);
+	}
+	if (f->has_small && address >= SMALL && address < SMALL + sizeof(f->small)) {
+		from = f->small;
+		start = SMALL;
+		size = sizeof(f->small);
 	}
 	if (address < start || address >= start + size)
 		return -1;

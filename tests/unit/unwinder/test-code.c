@@ -40,6 +40,18 @@ static void test_no_calls(void **state)
 	assert_false(CALL("\xff\x14"));
 }
 
+static void test_indirect_calls(void **state)
+{
+#define INDIRECT(text) code_ends_in_indirect_call((const uint8_t *)(text), sizeof(text) - 1)
+	(void)state;
+	assert_true(INDIRECT("\xff\xd0"));
+	assert_true(INDIRECT("\x90\x90\x41\xff\xd4"));
+	assert_true(INDIRECT("\xff\x15\x00\x10\x00\x00"));
+	assert_false(INDIRECT("\xe8\x01\x02\x03\x04"));
+	assert_false(INDIRECT("\xff\xe0"));
+	assert_false(INDIRECT(""));
+}
+
 static void test_forms(void **state)
 {
 	(void)state;
@@ -274,17 +286,12 @@ static void test_three_byte_opcodes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_calls),
-		cmocka_unit_test(test_no_calls),
-		cmocka_unit_test(test_forms),
-		cmocka_unit_test(test_goexit),
-		cmocka_unit_test(test_go_switch),
-		cmocka_unit_test(test_go_offsets),
-		cmocka_unit_test(test_raise),
-		cmocka_unit_test(test_branch_to),
-		cmocka_unit_test(test_jump_by_ret),
-		cmocka_unit_test(test_next_jump),
-		cmocka_unit_test(test_three_byte_opcodes),
+		cmocka_unit_test(test_calls),	       cmocka_unit_test(test_no_calls),
+		cmocka_unit_test(test_indirect_calls), cmocka_unit_test(test_forms),
+		cmocka_unit_test(test_goexit),	       cmocka_unit_test(test_go_switch),
+		cmocka_unit_test(test_go_offsets),     cmocka_unit_test(test_raise),
+		cmocka_unit_test(test_branch_to),      cmocka_unit_test(test_jump_by_ret),
+		cmocka_unit_test(test_next_jump),      cmocka_unit_test(test_three_byte_opcodes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1023,6 +1023,7 @@ static void test_name_by_caller(void **state)
 	(void)state;
 	assert_string_equal(jit_name_by_caller("pcre2_match_8"), "[pcre-jit]");
 	assert_string_equal(jit_name_by_caller("Builtins_RegExpPrototypeExec"), "[v8-regexp]");
+	assert_string_equal(jit_name_by_caller("[pcre-jit]"), "[pcre-jit]"); /* its helpers */
 	assert_null(jit_name_by_caller("my_pcre2_match"));
 	assert_null(jit_name_by_caller(""));
 }
