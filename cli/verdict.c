@@ -53,7 +53,7 @@ static void print_none(const struct verdict *v, FILE *out)
 static void print_cut(const struct verdict *v, FILE *out)
 {
 	const struct account *a = &v->summary->account;
-	uint64_t beyond = a->cut - min_u64(a->cut, a->too_deep + a->switched);
+	uint64_t beyond = a->cut - min_u64(a->cut, a->too_deep + a->switched + a->page_absent);
 	bool many = LATE_SHARE * (double)a->emitted < (double)beyond;
 	const char *open = " (";
 	char n[32];
@@ -73,6 +73,12 @@ static void print_cut(const struct verdict *v, FILE *out)
 	if (a->too_deep) {
 		fprintf(out, "%s%s of more than %d frames", open, text_count(a->too_deep, n),
 			UW_MAX_FRAMES);
+		open = "; ";
+	}
+	if (a->page_absent) {
+		fprintf(out,
+			"%s%s at a page of the stack that was not in memory yet, as behind a fork",
+			open, text_count(a->page_absent, n));
 		open = "; ";
 	}
 	if (a->switched)

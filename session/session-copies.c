@@ -151,8 +151,9 @@ static uint64_t bytes_needed(const struct session *s, const struct outcome *o)
 	/* The others have no count of used bytes. */
 	if (s->options.engine != UW_ENGINE_NATIVE)
 		return full ? CUT_TIMES * full : o->info.stack_len;
+	/* (A larger copy ends at the same absent page.) */
 	if (full && o->stack_used <= full && !o->other_stack && o->result == UW_CUT &&
-	    o->reason != UW_TOO_DEEP)
+	    o->reason != UW_TOO_DEEP && !o->page_absent)
 		return CUT_TIMES * full;
 	return o->stack_used;
 }

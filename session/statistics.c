@@ -71,6 +71,8 @@ void stats_of(const struct session_summary *summary, struct stats *list)
 		stats_add(list, (double)a->too_deep, "stacks.cut.%s", uw_reason_name(UW_TOO_DEEP));
 	if (a->switched)
 		stats_add(list, (double)a->switched, "stacks.cut.other-stack");
+	if (a->page_absent)
+		stats_add(list, (double)a->page_absent, "stacks.cut.absent-page");
 	for (int i = 0; i < UW_REASON_COUNT; i++) {
 		if (a->failed[i])
 			stats_add(list, (double)a->failed[i], "stacks.failed.%s",

@@ -22,7 +22,9 @@ enum { MODULES = 16 }; /* modules without symbols in a message */
 	X(lacks_at_start)  \
 	X(freed_functions) \
 	X(cut)             \
-	X(too_deep) X(switched) X(frames) X(lost_records) X(lost_sideband_records) X(throttled_ns)
+	X(too_deep)        \
+	X(switched)        \
+	X(page_absent) X(frames) X(lost_records) X(lost_sideband_records) X(throttled_ns)
 #define TRACE_FIELDS(X) \
 	X(n_sources)    \
 	X(duration_s)   \

@@ -78,6 +78,7 @@ void account_outcome(struct account *a, const struct outcome *o, enum uw_reason 
 	a->cut += o->result == UW_CUT;
 	a->too_deep += o->result == UW_CUT && o->reason == UW_TOO_DEEP;
 	a->switched += o->result == UW_CUT && o->reason != UW_TOO_DEEP && o->other_stack;
+	a->page_absent += o->page_absent;
 	if (o->result == UW_FAILED)
 		a->failed[reason]++;
 	a->frames += o->n_kernel + o->n_user;

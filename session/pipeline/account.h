@@ -17,11 +17,12 @@ struct account {
 	uint64_t whole, unchecked, cut,
 		failed[UW_REASON_COUNT]; /* unchecked: as in uw_result, not whole */
 	uint64_t deep;			 /* samples with a longer copy (perf/at-sample.h) */
-	bool met_deep;	    /* one was beyond the largest copies (copied_entry_is_deep()) */
-	uint64_t too_deep;  /* cut at UW_MAX_FRAMES */
-	uint64_t switched;  /* cut where the thread switches to another stack than the copied one */
-	uint64_t by_fp;	    /* whole stacks: as in uw_result */
-	uint64_t completed; /* whole stacks, completed from earlier stacks of the same thread */
+	bool met_deep;	   /* one was beyond the largest copies (copied_entry_is_deep()) */
+	uint64_t too_deep; /* cut at UW_MAX_FRAMES */
+	uint64_t switched; /* cut where the thread switches to another stack than the copied one */
+	uint64_t page_absent; /* cut at a page of the stack that was not there */
+	uint64_t by_fp;	      /* whole stacks: as in uw_result */
+	uint64_t completed;   /* whole stacks, completed from earlier stacks of the same thread */
 	uint64_t lacks_functions; /* stacks: as in uw_result, */
 	uint64_t
 		lacks_at_start; /* ... of them in the first ACCOUNT_START_MS of a process that was seen to begin */

@@ -247,6 +247,8 @@ void outcome_fill(struct outcome *o, const struct entry *e, const struct uw_resu
 	o->completed = r->completed;
 	o->stg = r->stg;
 	o->other_stack = r->other_stack;
+	o->page_absent = r->outcome == UW_CUT && r->reason != UW_TOO_DEEP && !r->other_stack &&
+			 !e->stack_full;
 	o->unchecked = r->unchecked;
 	o->by_fp = r->by_fp;
 	o->lacks_functions = r->lacks_functions;

@@ -150,7 +150,8 @@ struct outcome {
 	bool counted;	 /* main: reader_answered() was called */
 	bool owed;	 /* main: weight without a sample: it gets the last stack of its process */
 	bool completed, unchecked, by_fp, stg, other_stack, lacks_functions; /* as in uw_result */
-	uint32_t stack_used, read_after_us;				     /* the same */
+	bool page_absent; /* CUT: the copy ends at a page that was not there, before its room was full */
+	uint32_t stack_used, read_after_us; /* the same */
 	uint32_t n_kernel,
 		n_user; /* frames[]: kernel addresses, then user frames; innermost first */
 	uint64_t stopped_at;

@@ -124,6 +124,15 @@ static void test_cut(void **state)
 	summary.at_sample = false;
 	assert_printed(", 200 cut (200 of more than 4096 frames), 40 failed (");
 	summary.account.too_deep = 0;
+	summary.account.page_absent = 200;
+	assert_printed(", 200 cut (200 at a page of the stack that was not in memory yet, as "
+		       "behind a fork), 40 ");
+	summary.account.page_absent = 20;
+	summary.at_sample = true;
+	assert_printed(", 200 cut (deeper than the copy; 20 at a page of the stack that was not in "
+		       "memory yet, as behind a fork), 40 ");
+	summary.at_sample = false;
+	summary.account.page_absent = 0;
 	summary.account.switched = 199;
 	assert_printed(geteuid() ? ", 200 cut (deeper than the copy; 199 go on in a stack that is "
 				   "not in the copy, as a goroutine's; root may read it), 40 "

@@ -164,6 +164,7 @@ static void test_sent(void **state)
 			    .cut = 18,
 			    .too_deep = 8,
 			    .switched = 6,
+			    .page_absent = 3,
 			    .frames = 17,
 			    .lost_records = 16,
 			    .lost_sideband_records = 15,

@@ -1,6 +1,7 @@
 /* test-entry.c - entry.h: parts of a chain, and the outcome of a sample. */
 #include "perf/record.h"
 #include "session/pipeline/copied-entry.h"
+#include "session/pipeline/account.h"
 #include "session/pipeline/entry.h"
 #include "tests/unit/cmocka.h"
 
@@ -167,6 +168,37 @@ static void test_outcome(void **state)
 	assert_int_equal(o->n_kernel + o->n_user, 0);
 }
 
+/* A copy that ends before its room is full, and a stack that goes on behind it. */
+static void test_absent_page(void **state)
+{
+	static const struct {
+		bool full, other_stack;
+		uint8_t outcome, reason;
+		bool absent;
+	} cases[] = {
+		{false, false, UW_CUT, UW_OK, true},	     {true, false, UW_CUT, UW_OK, false},
+		{false, true, UW_CUT, UW_OK, false}, /* a goroutine's */
+		{false, false, UW_CUT, UW_TOO_DEEP, false},  {false, false, UW_WHOLE, UW_OK, false},
+		{false, false, UW_FAILED, UW_MEMORY, false},
+	};
+	_cleanup_(freep) struct outcome *o = outcome_new(OUTCOME_KERNEL_FRAMES);
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct entry e = {.stack_full = cases[i].full};
+		const struct uw_result r = {.outcome = cases[i].outcome,
+					    .reason = cases[i].reason,
+					    .other_stack = cases[i].other_stack};
+		struct account a = {0};
+
+		outcome_fill(o, &e, &r, SKIP_NONE);
+		assert_int_equal(o->page_absent, cases[i].absent);
+		account_outcome(&a, o, UW_MEMORY);
+		assert_int_equal(a.page_absent, cases[i].absent);
+		assert_int_equal(a.cut, cases[i].outcome == UW_CUT);
+	}
+}
+
 /* A chain with more kernel frames than there is room for. */
 static void test_long_chain(void **state)
 {
@@ -229,8 +261,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_chain_part), cmocka_unit_test(test_snapshot),
 		cmocka_unit_test(test_of_sample),  cmocka_unit_test(test_user_copy),
-		cmocka_unit_test(test_outcome),	   cmocka_unit_test(test_long_chain),
-		cmocka_unit_test(test_shorten),	   cmocka_unit_test(test_is_deep),
+		cmocka_unit_test(test_outcome),	   cmocka_unit_test(test_absent_page),
+		cmocka_unit_test(test_long_chain), cmocka_unit_test(test_shorten),
+		cmocka_unit_test(test_is_deep),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
