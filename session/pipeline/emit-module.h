@@ -74,7 +74,7 @@ bool emit_module_had_lines(const struct emit_module *m, uint64_t vaddr);
 void emit_module_forget_lines(struct emit_module *m);
 /* All its lines were requested: the list begins again. */
 void emit_module_forget_lined(struct emit_module *m);
-/* Was the name of the function at @place asked for?  One that was not there has a name where an other place in it, or the function
+/* Was the name of the function at @place asked for?  One that was not there has a name where another place in it, or the function
  * that declares it, was named since. */
 bool emit_module_was_asked(const struct emit_module *m, uint64_t place);
 /* Names of an interpreter's functions have come.  Returns how many more functions have none, as they were not there any more when they

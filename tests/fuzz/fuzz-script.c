@@ -12,10 +12,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { READS_MAX = 80 };
 
+/* PHP: the frame behind that of a generator for which one with its frame at @waits waits, called with @outer. */
+static uint64_t make_generators(struct sc_process *p, uint64_t running, uint64_t waits,
+				uint64_t outer)
+{
+	uint64_t inner = sc_heap(p, 184), at = sc_heap(p, 272);
+
+	sc_set(p, inner + 56, running, 8);
+	sc_set(p, at + 56, waits, 8);
+	sc_set(p, at + 152, inner, 8);
+	sc_set(p, at + 184 + 32, at, 8);
+	sc_set(p, at + 184 + 48, outer, 8);
+	return at + 184;
+}
+
 /* Runs of the loop, LOOP_STEP words each.  Returns the innermost frame. */
 static uint64_t make_stack(struct world *w, struct sc_process *p, uint64_t function)
 {
-	uint64_t frames = p->ruby ? sc_ruby_frames(p) : 0, frame = 0, code = sc_code(p, function);
+	uint64_t frames = p->ruby ? sc_ruby_frames(p) : 0, frame = 0, behind,
+		 code = sc_code(p, function);
 
 	for (size_t i = 0; i + LOOP_STEP < WORDS; i += LOOP_STEP) {
 		bool last = i + 2 * LOOP_STEP >= WORDS;
@@ -23,7 +38,10 @@ static uint64_t make_stack(struct world *w, struct sc_process *p, uint64_t funct
 		w->stack[i + LOOP_STEP - 2] = last ? 0 : STACK + 8 * (i + 2 * LOOP_STEP - 2);
 		w->stack[i + LOOP_STEP - 1] = last ? 0 : TEXT + 2;
 		if (!p->ruby) {
-			frame = sc_php_frame(p, function, code + 32, frame, i % 32);
+			behind = frame;
+			frame = sc_php_frame(p, function, code + 32, behind, i % 32);
+			if (i == 3 * LOOP_STEP)
+				sc_set(p, frame + 48, make_generators(p, frame, behind, behind), 8);
 			w->stack[i + SC_SAVED_FRAME / 8] = frame;
 			w->stack[i + SC_SAVED_NEXT / 8] = code + 64;
 		}
@@ -103,6 +121,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		functions[2] = sc_ruby_method(&p, data[0] >> 1 & 1, functions[0]);
 	else
 		sc_set(&p, functions[2] = sc_heap(&p, 64), 1, 8);
+	if (!(data[0] & 1)) { /* it declares itself and the other one */
+		uint64_t list = sc_heap(&p, 16);
+
+		sc_set(&p, functions[0] + 180, 2, 4);
+		sc_set(&p, functions[0] + 192, list, 8);
+		sc_set(&p, list, functions[0], 8);
+		sc_set(&p, list + 8, functions[2], 8);
+	}
 	changing_begin(&c, 2, data + 1, size - 1);
 	if (vm_memory_begin(&m, &c.memory, 4) < 0)
 		return 0;

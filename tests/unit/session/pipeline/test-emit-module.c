@@ -64,6 +64,10 @@ static void test_counted(void **state)
 	assert_int_equal(count(&x), 0);
 	add(&x, uw_script_place(g, 4, 100), true); /* there again */
 	assert_int_equal(count(&x), -1);
+	/* A place of a function that has its name may be asked for again. */
+	assert_true(emit_module_was_asked(x.m, uw_script_place(f, 3, 100)));
+	assert_true(emit_module_was_asked(x.m, uw_script_place(f, 1, 101)));
+	assert_false(emit_module_was_asked(x.m, uw_script_place(f, 1, 104)));
 	x.answer.error = -ESRCH; /* the process is gone: that is counted elsewhere */
 	add(&x, uw_script_place(f, 1, 103), false);
 	assert_int_equal(count(&x), 0);
