@@ -1,4 +1,4 @@
-/* frames-walk.h - one stack of PHP or Ruby, for native-frames.c, native-functions.c and native-php.c.  Private to unwinder/.  Thread: the
+/* frames-walk.h - one stack of PHP or Ruby, for native-frames.c, native-framecalls.c, native-functions.c and native-php.c.  Private to unwinder/.  Thread: the
  * engine's. */
 #pragma once
 
@@ -72,6 +72,37 @@ bool frames_read_at_once(struct frames_walk *fw, uint64_t address, uint64_t ret_
 bool frames_is_proved(const struct frames_walk *fw, const struct script_function *f, uint32_t sign);
 /* The function with its C code at the address of the walk's frame @index; NULL: none is known. */
 const struct script_function *frames_in_c(struct frames_walk *fw, uint32_t index);
+
+/* ---- native-framecalls.c ---- */
+enum {
+	FRAMES_ANY_OUTER = 1, /* in place of a run's outer call */
+	FRAMES_RUN_ENDS = 1,  /* in place of a caller */
+};
+/* A function, by its address and sign. */
+uint64_t frames_id(const struct script_function *f);
+/* What a frame has apart from its function. */
+uint64_t frames_words(const struct frame *f);
+/* The call from the loop behind a run, of the frame at @outer with @instruction; 0: the run is the outermost one. */
+uint64_t frames_key_of_outer(uint64_t outer, uint64_t instruction);
+/* The call of the function @id with its frame at @address, in a run that the call @outer (frames_key_of_outer()) began.  A function that is
+ * called by several ones often has its frame at one place, but in runs of other calls. */
+uint64_t frames_key_of_call(uint64_t address, uint64_t id, uint64_t outer);
+/* The stack of a thread or fiber that has a frame at @address. */
+uint64_t frames_key_of_stack(uint64_t address);
+/* Notes the calls that the process is in now. */
+void frames_note_calls(struct frames_walk *fw);
+/* What is noted of @key; not what often changes. */
+enum script_usual frames_usual(struct frames_walk *fw, uint64_t key, uint64_t *ret_id,
+			       uint64_t *ret_address);
+/* The function *ret_id that is one of the outermost ones of a stack, with its frame at @address, if that one stays the same. */
+enum script_usual frames_outermost_at(struct frames_walk *fw, uint64_t address, uint64_t *ret_id);
+/* The outermost functions of the stack with a frame at @inside, as far as they stay the same, from the outermost on.  Returns how many. */
+struct frames_known {
+	uint64_t id;
+	bool proved;
+};
+uint32_t frames_outermost(struct frames_walk *fw, uint64_t inside,
+			  struct frames_known ret[SCRIPT_OUTER]);
 
 /* ---- native-php.c: PHP ---- */
 /* Notes the functions that @f declares, of which closures are copies. */

@@ -26,189 +26,9 @@ enum {
 	CALLERS_MAX = 8,       /* frames searched */
 	CALL_CACHE = 8,	       /* struct rb_call_data */
 	CACHE_METHOD = 16,     /* struct rb_callcache */
-	NOTED_MAX = 128,       /* calls of a reading */
-	NOTED_NS = 2000000,    /* ... so far apart: a batch of stacks is read at one time */
-	READ_MAX = 512,	       /* frames of a reading */
 	LOOK_MAX = 256,	       /* frames of a run that are looked at before it is shown */
-	UNKNOWN_MAX = 4,       /* frames of a reading */
 	DEAD_BYTES = 64 << 10, /* Ruby: inside the innermost frame */
-	ANY_OUTER = 1,	       /* in place of a run's outer call */
-	RUN_ENDS = 1,	       /* in place of a caller */
 };
-
-/* The function @callee, with its frame at @callee_at, was called by @id with its frame at @address; @key: key_of_call(). */
-struct call {
-	uint64_t callee, callee_at, address, instruction, id, key;
-	uint64_t outermost; /* 1: of a run without another one behind it */
-};
-
-/* ---- callers by earlier readings ---- */
-
-static uint64_t id_of(const struct script_function *f)
-{
-	return f->address | (uint64_t)f->parts.sign << 48;
-}
-
-/* The call from the loop behind a run, of the frame at @outer with @instruction; 0: the run is the outermost one. */
-static uint64_t key_of_outer(uint64_t outer, uint64_t instruction)
-{
-	return hash_u64(outer ^ hash_u64(instruction));
-}
-
-/* The call of the function @id with its frame at @address, in a run that the call @outer (key_of_outer()) began.  A function that is
- * called by several ones often has its frame at one place, but in runs of other calls. */
-static uint64_t key_of_call(uint64_t address, uint64_t id, uint64_t outer)
-{
-	return hash_u64(address ^ hash_u64(id ^ hash_u64(outer)));
-}
-
-/* The calls [@run, @n) are those of a run that the call @outer began.  Returns @n. */
-static uint32_t end_run(struct call *calls, uint32_t run, uint32_t n, uint64_t outer)
-{
-	for (uint32_t i = run; i < n; i++) {
-		calls[i].key = key_of_call(calls[i].callee_at, calls[i].callee, outer);
-		calls[i].outermost = !outer;
-	}
-	return n;
-}
-
-/* The stack of a thread or fiber that has a frame at @address.  They are larger, or in pages of this size. */
-static uint64_t key_of_stack(uint64_t address)
-{
-	enum { STACK_BITS = 17 };
-
-	return hash_u64(~(address >> STACK_BITS));
-}
-
-static uint64_t words_of(const struct frame *f)
-{
-	return hash_u64(f->instruction) ^ f->previous;
-}
-
-/* The frame at @address, noted, and its function; NULL: it is the interpreter's own.  false: it has none that is there. */
-static bool read_noted(struct frames_walk *fw, uint64_t address, struct frame *f,
-		       const struct script_function **ret_function)
-{
-	*ret_function = NULL;
-	if (!frames_read(fw, address, f))
-		return false;
-	/* Stacks alone would show it only where it is a caller of theirs. */
-	script_note(fw->s, fw->e, address, f->function, words_of(f));
-	if (f->function)
-		*ret_function = frames_function_at(fw, f->function, f->instruction, 0);
-	return *ret_function || !f->function || (fw->ruby && !f->instruction);
-}
-
-/* Which functions have called which, from the frame at @address outwards.  Returns how many. */
-static uint32_t find_calls(struct frames_walk *fw, uint64_t address, struct call calls[NOTED_MAX])
-{
-	uint32_t run = 0,
-		 before = 0; /* the first call of the run in hand, and of the one inside it */
-	uint32_t n = 0, n_unknown = 0;
-	uint64_t callee = 0, callee_at = 0;
-	bool ended = false;
-
-	for (uint32_t i = 0; address && i < READ_MAX && script_step(fw->s, 1); i++) {
-		const struct script_function *function;
-		struct frame f;
-		bool known = read_noted(fw, address, &f, &function);
-
-		/* Ruby: one that begins or ends, which others are behind, or none is any more. */
-		n_unknown = known ? 0 : n_unknown + 1;
-		if (!known && (!fw->ruby || n_unknown > UNKNOWN_MAX))
-			break;
-		if (!known) {
-			callee = 0;
-			address += fw->l->offsets.frame_bytes;
-			continue;
-		}
-		if (function && ended && !function->handler) {
-			before = run;
-			run = end_run(calls, run, n, key_of_outer(address, f.instruction));
-			ended = false;
-		}
-		if (function && callee && n < NOTED_MAX)
-			calls[n++] = (struct call){
-				.callee = callee,
-				.callee_at = callee_at,
-				.id = id_of(frames_with_class(fw, function)),
-				.address = address,
-				.instruction = f.instruction,
-			};
-		if (function) {
-			callee = id_of(frames_with_class(fw, function));
-			callee_at = address;
-		}
-		if (f.last && callee && n < NOTED_MAX)
-			calls[n++] = (struct call){
-				.callee = callee,
-				.callee_at = callee_at,
-				.id = RUN_ENDS,
-				.address = f.previous,
-			};
-		ended |= f.last && callee;
-		callee = f.last ? 0 : callee;
-		address = f.previous;
-	}
-	/* Ruby: behind the outermost run is a frame that no code runs. */
-	if (ended && n - run == 1 && run && calls[run - 1].id == RUN_ENDS &&
-	    calls[run - 1].address == calls[run].callee_at) {
-		n = run;
-		run = before;
-	}
-	return ended && (fw->ruby ? n_unknown > UNKNOWN_MAX : !address) ? end_run(calls, run, n, 0)
-									: run;
-}
-
-/* The calls of this moment; returns how many.  A thread on another CPU runs on while its memory is read.  PHP: all, if the innermost
- * frame is the same before and after.  Ruby, where another call's frame is often at the same place: those of one request. */
-static uint32_t current_calls(struct frames_walk *fw, uint64_t at, struct call calls[NOTED_MAX])
-{
-	struct vm_memory *memory = &fw->s->memory;
-	uint64_t now, seen[2];
-	uint32_t n;
-
-	if (fw->ruby && !frames_read_at_once(fw, fw->current, seen))
-		return 0;
-	n = find_calls(fw, fw->current, calls);
-	if (fw->ruby)
-		return n;
-	return vm_memory_read_once(memory, at, &now, sizeof(now)) && now == fw->current ? n : 0;
-}
-
-static void note_calls(struct frames_walk *fw)
-{
-	struct native_script *s = fw->s;
-	struct call calls[NOTED_MAX];
-	uint64_t at = frames_read_current(fw);
-	uint32_t n;
-
-	if (!at)
-		return;
-	if (s->noted_serial == s->serial && s->read_at - s->noted_at < NOTED_NS)
-		return;
-	s->noted_serial = s->serial;
-	s->noted_at = s->read_at;
-	n = current_calls(fw, at, calls);
-	for (uint32_t i = 0; i < n; i++) {
-		script_note_most(s, fw->e, calls[i].key, calls[i].id, calls[i].address);
-		script_note_most(s, fw->e,
-				 key_of_call(calls[i].callee_at, calls[i].callee, ANY_OUTER),
-				 calls[i].id, calls[i].address);
-		if (calls[i].id != RUN_ENDS)
-			script_note_most(s, fw->e, ~calls[i].key, calls[i].instruction, 0);
-		else if (calls[i].outermost)
-			script_note_most(s, fw->e, key_of_stack(calls[i].callee_at),
-					 calls[i].address, 0);
-	}
-}
-
-static enum script_usual usual_caller(struct frames_walk *fw, uint64_t key, uint64_t *ret_id,
-				      uint64_t *ret_address)
-{
-	return script_flips(fw->s, key) ? SCRIPT_UNUSUAL
-					: script_usual(fw->s, fw->w, key, ret_id, ret_address);
-}
 
 static void push_place(struct frames_walk *fw, uint64_t function, uint64_t position, uint32_t sign,
 		       bool proved)
@@ -330,23 +150,25 @@ static const struct script_function *anchor_function(struct frames_walk *fw, uin
 
 /* A run of the loop. */
 struct run {
-	uint64_t loop;	     /* the loop's own frame; 0: it was pushed */
-	uint64_t first;	     /* the frame of its first function, the outermost one; 0: not known */
-	uint64_t behind;     /* the frame behind that */
-	uint64_t call;	     /* key_of_call() of the function that was pushed last; 0: not known */
+	uint64_t loop;	 /* the loop's own frame; 0: it was pushed */
+	uint64_t first;	 /* the frame of its first function, the outermost one; 0: not known */
+	uint64_t behind; /* the frame behind that */
+	uint64_t at;	 /* the frame of the function that was pushed last; 0: none was */
+	uint64_t call; /* frames_key_of_call() of the function that was pushed last; 0: not known */
 	uint64_t outer;	     /* the next run's innermost frame, as of the sample; 0: not known */
 	uint64_t outer_next; /* ... its instruction */
 	bool outermost;
-	bool late; /* the frames are another call's by now */
+	bool late;  /* the frames are another call's by now */
+	bool lacks; /* some functions */
 };
 
-/* key_of_call() in a run; 0: its outer call is not known. */
+/* frames_key_of_call() in a run; 0: its outer call is not known. */
 static uint64_t key_in(const struct run *run, uint64_t address, uint64_t id)
 {
 	if (!run->outermost && !run->outer)
 		return 0;
-	return key_of_call(address, id,
-			   run->outermost ? 0 : key_of_outer(run->outer, run->outer_next));
+	return frames_key_of_call(
+		address, id, run->outermost ? 0 : frames_key_of_outer(run->outer, run->outer_next));
 }
 
 /* The loop's frame stands for functions that are not known. */
@@ -360,6 +182,7 @@ static void push_gap(struct frames_walk *fw, struct run *run)
 static void leave_out(struct frames_walk *fw, struct run *run)
 {
 	push_gap(fw, run);
+	run->lacks = true;
 	fw->w->res->lacks_functions = true;
 }
 
@@ -368,11 +191,12 @@ static enum script_usual usual_in(struct frames_walk *fw, const struct run *run,
 				  uint64_t id, uint64_t *ret_id, uint64_t *ret_address)
 {
 	uint64_t key = key_in(run, address, id);
-	enum script_usual usual = key ? usual_caller(fw, key, ret_id, ret_address) : SCRIPT_UNUSUAL;
+	enum script_usual usual = key ? frames_usual(fw, key, ret_id, ret_address) : SCRIPT_UNUSUAL;
 
 	if (usual != SCRIPT_UNUSUAL)
 		return usual;
-	usual = usual_caller(fw, key_of_call(address, id, ANY_OUTER), ret_id, ret_address);
+	usual = frames_usual(fw, frames_key_of_call(address, id, FRAMES_ANY_OUTER), ret_id,
+			     ret_address);
 	return usual == SCRIPT_PROVED ? SCRIPT_USUAL : usual;
 }
 
@@ -388,18 +212,19 @@ static bool push_usual(struct frames_walk *fw, struct run *run, uint64_t address
 
 		if (usual == SCRIPT_UNUSUAL)
 			return false;
-		if (id == RUN_ENDS) {
+		if (id == FRAMES_RUN_ENDS) {
 			run->behind = address;
 			return true;
 		}
 		f = frames_function_at(fw, id << 16 >> 16, 0, (uint32_t)(id >> 48));
 		if (!f)
 			return false;
-		if (!key || usual_caller(fw, ~key, &instruction, &unused) == SCRIPT_UNUSUAL)
+		if (!key || frames_usual(fw, ~key, &instruction, &unused) == SCRIPT_UNUSUAL)
 			instruction = 0;
 		proved &= usual == SCRIPT_PROVED;
 		push_function(fw, f, instruction, proved);
 		fw->usual[fw->n_usual++] = address;
+		run->at = address;
 	}
 	return false;
 }
@@ -415,8 +240,9 @@ static bool push_anchor(struct frames_walk *fw, struct run *run, const struct an
 		push_function(fw, known, anchor->next, frames_is_proved(fw, known, f->sign));
 	else if (f->sign)
 		push_gone(fw, f, anchor->next);
+	run->at = anchor->frame;
 	run->late |= !f->exact && (!known || known->address != f->function);
-	id = known ? id_of(frames_with_class(fw, known)) : 0;
+	id = known ? frames_id(frames_with_class(fw, known)) : 0;
 	run->call = known && !f->exact ? key_in(run, anchor->frame, id) : 0;
 	if (!run->late)
 		return false;
@@ -449,12 +275,24 @@ static bool was_pushed(const struct frames_walk *fw, uint64_t frame)
 static bool is_usual(struct frames_walk *fw, struct run *run, uint64_t address,
 		     const struct script_function *function)
 {
-	uint64_t id, at, known = id_of(frames_with_class(fw, function));
-	bool is = run->call && usual_caller(fw, run->call, &id, &at) == SCRIPT_PROVED &&
+	uint64_t id, at, known = frames_id(frames_with_class(fw, function));
+	bool is = run->call && frames_usual(fw, run->call, &id, &at) == SCRIPT_PROVED &&
 		  id == known && at == address;
 
 	run->call = key_in(run, address, known);
 	return is;
+}
+
+/* Is @function, with its frame at @address, one of the outermost ones of the stack, which stay the same? */
+static bool stays(struct frames_walk *fw, uint64_t address, const struct script_function *function,
+		  bool *ret_proved)
+{
+	uint64_t id;
+	enum script_usual usual = frames_outermost_at(fw, address, &id);
+
+	*ret_proved = usual == SCRIPT_PROVED;
+	return usual != SCRIPT_UNUSUAL && id == frames_id(frames_with_class(fw, function)) &&
+	       !was_pushed(fw, address);
 }
 
 /* false: the function is not there. */
@@ -473,14 +311,21 @@ static bool push_caller(struct frames_walk *fw, struct run *run, uint64_t addres
 	}
 	if (!function)
 		return false;
-	proved = f->exact || (!is_dead(fw, address) &&
-			      script_same(fw->s, fw->e, fw->w, address, f->function, words_of(f)));
+	proved = f->exact || (!is_dead(fw, address) && script_same(fw->s, fw->e, fw->w, address,
+								   f->function, frames_words(f)));
 	usual = !run->late && !f->exact && is_usual(fw, run, address, function);
 	proved = (proved || usual) && frames_is_proved(fw, function, f->sign);
 	if (run->late)
 		proved &= !was_pushed(fw, address) && !script_flips(fw->s, address);
-	if (proved || !run->late)
+	if (!proved && run->late && stays(fw, address, function, &proved)) {
+		push_function(fw, function, 0, proved && frames_is_proved(fw, function, f->sign));
+		run->at = address;
+		return true;
+	}
+	if (proved || !run->late) {
 		push_function(fw, function, f->instruction, proved);
+		run->at = address;
+	}
 	return true;
 }
 
@@ -503,7 +348,7 @@ static bool is_end_of_stack(struct frames_walk *fw, uint64_t frame, uint64_t beh
 
 	if (!fw->ruby && (!behind || (frames_read(fw, behind, &f) && !f.function)))
 		return true;
-	return usual_caller(fw, key_of_stack(frame), &usual, &unused) == SCRIPT_UNUSUAL ||
+	return frames_usual(fw, frames_key_of_stack(frame), &usual, &unused) == SCRIPT_UNUSUAL ||
 	       usual == behind;
 }
 
@@ -575,6 +420,21 @@ static void push_generator(struct frames_walk *fw, struct run *run, uint64_t add
 			return;
 	}
 	leave_out(fw, run);
+}
+
+/* The outermost functions of a thread are the same each time, whatever those inside of them are. */
+static void push_outermost(struct frames_walk *fw, const struct run *run)
+{
+	struct frames_known known[SCRIPT_OUTER];
+	uint32_t n = run->at ? frames_outermost(fw, run->at, known) : 0;
+
+	while (n-- > 0) {
+		const struct script_function *f = frames_function_at(fw, known[n].id << 16 >> 16, 0,
+								     (uint32_t)(known[n].id >> 48));
+
+		if (f)
+			push_function(fw, f, 0, known[n].proved);
+	}
 }
 
 /* PHP, behind a run: the generator that `yield from` has called its functions for (those of an iterator), and the generators that
@@ -690,9 +550,9 @@ static uint32_t list_in_c(struct frames_walk *fw, uint64_t address, const struct
 
 	if (!known || !known->handler || dead)
 		return n;
-	proved =
-		(f->exact || script_same(fw->s, fw->e, fw->w, address, f->function, words_of(f))) &&
-		frames_is_proved(fw, known, f->sign);
+	proved = (f->exact ||
+		  script_same(fw->s, fw->e, fw->w, address, f->function, frames_words(f))) &&
+		 frames_is_proved(fw, known, f->sign);
 	list[n] = (struct inner){0, known->handler,
 				 place_in_c(known) | (proved ? 0 : UW_FRAME_GUESSED)};
 	return n + 1;
@@ -730,7 +590,7 @@ static void note_jump(struct frames_walk *fw, uint64_t key, const struct inner *
 {
 	if (!fw->w->snapshot->n_python)
 		script_note_most(fw->s, fw->e, key,
-				 jumped ? jumped->frame & ~UW_FRAME_GUESSED : RUN_ENDS, 0);
+				 jumped ? jumped->frame & ~UW_FRAME_GUESSED : FRAMES_RUN_ENDS, 0);
 }
 
 /* One more in front of the @n at the end of @all, inside of them.  Returns the new number. */
@@ -804,9 +664,9 @@ static void add_usual(struct frames_walk *fw, uint32_t loop, uint64_t next)
 	for (uint32_t k = fw->n_inner; k > 0 || !outer; k--) {
 		const struct inner *own = k ? &fw->inner[k - 1] : NULL;
 		uint64_t key = key_of_jump(next, outer, own), frame, unused;
-		enum script_usual usual = usual_caller(fw, key, &frame, &unused);
+		enum script_usual usual = frames_usual(fw, key, &frame, &unused);
 
-		if (usual != SCRIPT_UNUSUAL && frame != RUN_ENDS)
+		if (usual != SCRIPT_UNUSUAL && frame != FRAMES_RUN_ENDS)
 			n = add_inner(all, n,
 				      (struct inner){.frame = frame | (own && usual == SCRIPT_PROVED
 									       ? 0
@@ -956,6 +816,8 @@ static void replace_run(struct frames_walk *fw, uint32_t k, uint64_t *behind)
 	} else if (!anchor.frame) {
 		leave_out(fw, &run);
 	}
+	if (run.lacks && run.outermost)
+		push_outermost(fw, &run);
 	if (s->n == mark)
 		push_gap(fw, &run);
 }
@@ -977,7 +839,7 @@ void native_frames(struct native_script *s, struct native *e, struct walk *w,
 	find_anchors(&fw);
 	check_leaf_anchor(&fw);
 	if (!w->snapshot->n_python)
-		note_calls(&fw);
+		frames_note_calls(&fw);
 	if (w->snapshot->n_python)
 		inner = w->snapshot->python[0] << 16 >> 16;
 	else if (!fw.ruby && s->runs[0])

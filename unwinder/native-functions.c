@@ -428,14 +428,20 @@ static uint64_t current_at(struct frames_walk *fw)
 		       : 0;
 }
 
-/* Of the innermost frames at the begin and the end of a reading the outer one: those inside it have changed meanwhile. */
-static uint64_t outer_of(uint64_t current, const uint64_t seen[2])
+/* Of the innermost frames at the begin and the end of a reading the outer one: those inside it have changed meanwhile.  0: not known, PHP:
+ * one of them is a generator's, which is elsewhere. */
+static uint64_t outer_of(const struct frames_walk *fw, const uint64_t seen[2])
 {
-	uint64_t outer = current;
+	uint64_t outer = fw->current;
 
-	for (int i = 0; i < 2; i++)
-		if (seen[i] > outer && seen[i] - current < STACK_BYTES)
+	for (int i = 0; i < 2; i++) {
+		uint64_t inside = fw->ruby ? seen[i] - outer : outer - seen[i];
+
+		if (seen[i] && inside < STACK_BYTES)
 			outer = seen[i];
+		else if (seen[i] && !fw->ruby && seen[i] - outer >= STACK_BYTES)
+			return 0;
+	}
 	return outer;
 }
 
@@ -461,14 +467,12 @@ uint64_t frames_read_current(struct frames_walk *fw)
 			fw->current = 0;
 			return 0;
 		}
-		if (!fw->ruby)
-			return at;
 		vm_memory_watch(memory, at);
 		if (!frames_read_word(fw, fw->current, &unused))
 			return at;
 		if (frames_read_at_once(fw, fw->current, seen))
 			break;
 	}
-	fw->current = outer_of(fw->current, seen);
+	fw->current = outer_of(fw, seen);
 	return at;
 }
