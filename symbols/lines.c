@@ -448,7 +448,7 @@ int uw_lines_new(const struct uw_elf *elf, const char *path, struct uw_source *s
 
 size_t uw_lines_bytes(const struct uw_lines *lines)
 {
-	return lines->bytes + lines->names.bytes;
+	return lines->bytes + lines->names.bytes + lines->names.room * sizeof(*lines->names.list);
 }
 
 /* ---- looking up ---- */

@@ -177,7 +177,7 @@ def check(language):
         stack = re.sub(r"\{closure:[^;]*\}", "{closure}", stack)  # PHP 8.4 on
         frames, weight = stack.split(";"), int(weight)
         if table is Trampolines:
-            frames = [re.sub(r"^py::<module>:.*/", "py::<module ", frame) + ">:" if frame.startswith("py::<module>") else frame for frame in frames]
+            frames = [re.sub(r"^py::<module>:.*/([^/]*) \[python\]$", r"py::<module \1>:", frame) for frame in frames]
             frames = [re.sub(r"^py::([^:;]*):.*", r"\1 [python]", frame) for frame in frames]
         suffix = getattr(table, "suffix", " [%s]" % language)
         named = [frame[:-len(suffix)] for frame in frames if frame.endswith(suffix)]
