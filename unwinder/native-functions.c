@@ -470,7 +470,8 @@ uint64_t frames_read_current(struct frames_walk *fw)
 		vm_memory_watch(memory, at);
 		if (!frames_read_word(fw, fw->current, &unused))
 			return at;
-		if (frames_read_at_once(fw, fw->current, seen))
+		/* (PHP has frames of generators anywhere: another reading would be no better) */
+		if (frames_read_at_once(fw, fw->current, seen) || !fw->ruby)
 			break;
 	}
 	fw->current = outer_of(fw, seen);

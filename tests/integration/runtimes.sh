@@ -425,6 +425,13 @@ script_late() {
 	check $1-late-adjacent right_is $1-late adjacent 98
 	check $1-late-order right_is $1-late order 98
 	check $1-late-chain right_is $1-late chain $2
+	check $1-late-first first_shown $1-late
+}
+# The thread's first function is always shown, also where functions between are not known.
+first_shown() {
+	"$PERFWIND" export --to folded --time 2s- -o - "$TMP/$1.pftrace" 2>/dev/null | awk -v name="$1" '
+		{ n += $NF } /;[{<]main[}>] \[(php|ruby)\]/ { right += $NF }
+		END { printf "    %-24s first function in %.2f %% of %d\n", name, 100 * right / n, n; exit n < 500 || right * 100 < 98 * n }'
 }
 # Functions that are freed, and others in their memory (reuse.php, reuse.rb): one may have no name, as it is gone before that was
 # read, but none has the name of another one without being marked as a guess.
