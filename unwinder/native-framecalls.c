@@ -66,20 +66,24 @@ static bool read_noted(struct frames_walk *fw, uint64_t address, struct frame *f
 	return *ret_function || !f->function || (fw->ruby && !f->instruction);
 }
 
-/* Which functions have called which, from the frame at @address outwards.  Returns how many. */
+/* Which functions have called which, from the frame at @address outwards.  Returns how many.  A thread on another CPU runs on while its
+ * memory is read: these are the calls of one request. */
 static uint32_t find_calls(struct frames_walk *fw, uint64_t address, struct call calls[NOTED_MAX])
 {
 	uint32_t run = 0,
 		 before = 0; /* the first call of the run in hand, and of the one inside it */
 	uint32_t n = 0, n_unknown = 0;
-	uint64_t callee = 0, callee_at = 0;
+	uint64_t callee = 0, callee_at = 0, seen[2];
 	bool ended = false;
 
 	for (uint32_t i = 0; address && i < READ_MAX && script_step(fw->s, 1); i++) {
 		const struct script_function *function;
 		struct frame f;
-		bool known = read_noted(fw, address, &f, &function);
+		bool known;
 
+		if (!frames_read_at_once(fw, address, seen))
+			break; /* it is of another moment */
+		known = read_noted(fw, address, &f, &function);
 		/* Ruby: one that begins or ends, which others are behind, or none is any more. */
 		n_unknown = known ? 0 : n_unknown + 1;
 		if (!known && (!fw->ruby || n_unknown > UNKNOWN_MAX))
