@@ -96,6 +96,16 @@ static void note_end(struct python_walk *pw, const struct noted_frame *f, uint64
 		script_note(pw->s, pw->e, python_key_of_root(pw), f->f.address, 0);
 }
 
+/* Was the frame at @address read in one request with the thread state?  Memory of another moment may be another generator's. */
+static bool is_at_once(struct python_walk *pw, uint64_t address)
+{
+	struct vm_memory *memory = &pw->s->memory;
+	uint64_t seen[2];
+
+	return !memory->memory || !memory->memory->read_ranges ||
+	       vm_memory_watched(memory, address, seen);
+}
+
 /* Notes the calls in the list from @first on, up to the end of its run.  Returns the address behind that; 0: the list does not lead
  * there, or is known from there on. */
 static uint64_t note_list(struct python_walk *pw, struct python_frame first, bool outermost,
@@ -116,7 +126,8 @@ static uint64_t note_list(struct python_walk *pw, struct python_frame first, boo
 			note_end(pw, &f, key, outermost);
 			return f.f.previous;
 		}
-		if (python_read_frame(pw, f.f.previous, &g.f) && g.f.calling) {
+		if (python_read_frame(pw, f.f.previous, &g.f) && g.f.calling &&
+		    (!current || is_at_once(pw, g.f.address))) {
 			script_note(pw->s, pw->e, key, g.f.code, g.f.address);
 			note_caller(pw, &f, &g, current);
 		} else {
@@ -191,13 +202,18 @@ void python_note_current(struct python_walk *pw)
 	known->read_at = s->read_at;
 	if (!is_state_of(pw, known->state, thread))
 		pw->state = known->state = find_state(pw);
-	if (!pw->state || !current_frame(pw, pw->state, &at))
+	if (!pw->state)
+		return;
+	vm_memory_watch(&s->memory, pw->state + pw->py->threads.frame);
+	if (!current_frame(pw, pw->state, &at))
 		return;
 	for (uint32_t i = 0; i < RUNS_MAX && at; i++) {
 		/* 3.12 on: the entry frame of a run, on the C stack. */
 		if (!pw->py->offsets.is_entry && python_is_on_c_stack(pw, at) &&
 		    !late_word(pw, at + pw->py->offsets.previous, &at))
 			return;
-		at = python_read_frame(pw, at, &f) ? note_list(pw, f, false, true) : 0;
+		at = python_read_frame(pw, at, &f) && is_at_once(pw, at)
+			     ? note_list(pw, f, false, true)
+			     : 0;
 	}
 }
