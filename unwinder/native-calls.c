@@ -203,7 +203,8 @@ static bool is_likelier(const struct script_node *a, const struct script_node *b
 }
 
 /* The node of @caller behind node @parent. */
-static void add_node(struct search *q, uint32_t parent, const struct script_caller *caller)
+static void add_node(struct search *q, uint32_t parent, const struct script_caller *caller,
+		     bool guess)
 {
 	const struct script_node *p = &q->nodes[parent];
 	struct script_node node = {
@@ -213,6 +214,7 @@ static void add_node(struct search *q, uint32_t parent, const struct script_call
 		.seen = (uint32_t)min_u64(caller->seen, p->seen),
 		.anchored = p->anchored && !(caller->size && leaves_chunk(q, p->top)),
 		.hidden = caller->hidden,
+		.guess = guess,
 		.likely = p->likely +
 			  (caller->size && is_likely(q->s, caller->id, p->top - caller->size)),
 	};
@@ -268,19 +270,34 @@ static bool has_goal(const struct search *q)
 	return q->n_goals == 1 || (q->n_goals && q->seen >= (uint64_t)RARE * q->seen_next);
 }
 
+/* Was the call from a generator @caller seen once, where others of @c were seen more often?  The generator's memory may have been
+ * another one's. */
+static bool is_chance(const struct script_callee *c, const struct script_caller *caller)
+{
+	if (caller->size || caller->seen > 1 || caller->id == SCRIPT_RUN_ENDS)
+		return false;
+	for (uint32_t i = 0; i < c->n; i++)
+		if (c->callers[i].seen > 1)
+			return true;
+	return false;
+}
+
 static void expand(struct search *q, uint32_t node)
 {
 	const struct script_callee *c = callee_of(q->s, q->nodes[node].id);
+	bool chance = false;
 
 	if (!is_known(q->s, c, q->nodes[node].id) || c->crowded) {
 		q->doubtful = true;
 		return;
 	}
 	for (uint32_t i = 0; i < c->n; i++)
+		chance |= is_chance(c, &c->callers[i]);
+	for (uint32_t i = 0; i < c->n; i++)
 		if (c->callers[i].id == q->room->outer)
 			add_goal(q, node, &c->callers[i]);
-		else if (c->callers[i].id != SCRIPT_RUN_ENDS)
-			add_node(q, node, &c->callers[i]);
+		else if (c->callers[i].id != SCRIPT_RUN_ENDS && !is_chance(c, &c->callers[i]))
+			add_node(q, node, &c->callers[i], chance);
 }
 
 /* From the outermost function of the run inwards.  Where several sequences fit, the likely one is a guess; up to a frame that
@@ -314,7 +331,7 @@ static void collect(const struct search *q, struct script_callers *ret)
 			.id = node->id,
 			.top = node->top,
 			.hidden = node->hidden,
-			.proved = !many && !doubtful,
+			.proved = !many && !doubtful && !node->guess,
 		};
 		many |= node->many;
 		outer = node->id;

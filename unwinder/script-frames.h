@@ -164,6 +164,7 @@ struct script_node {
 	uint32_t likely; /* frames up to here that were seen there last */
 	bool anchored;	 /* top is an address: else only differences are known */
 	bool hidden;
+	bool guess; /* another caller was seen once */
 	bool many;  /* several sequences lead here */
 	bool loops; /* one leads from here to here again */
 };

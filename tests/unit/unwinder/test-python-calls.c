@@ -255,6 +255,15 @@ static void test_rare(void **state)
 	called_by(&c, G, 80, seldom, 1);
 	c.s->n_calls++; /* (a search in vain is not repeated until then) */
 	assert_false(search(&c, F, 80));
+	/* Seen once, where another was seen more often: not at all, but the other is a guess. */
+	calls_again(&c);
+	called_by(&c, F, 64, often, 2);
+	called_by(&c, GENERATOR, 0, (struct script_caller){.id = MAIN}, 1);
+	called_by(&c, F, 64, (struct script_caller){.id = MAIN}, 1);
+	called_by(&c, MAIN, 0, end, 3);
+	assert_true(search(&c, F, 0));
+	EXPECT_PATH(&c, MAIN, GENERATOR);
+	assert_false(c.found.path[1].proved);
 	/* Two ways to one place. */
 	calls_again(&c);
 	called_by(&c, F, 64, (struct script_caller){.id = FEW}, 3);
