@@ -33,7 +33,7 @@ struct frames_walk {
 	uint32_t exact;	  /* of the frames copied at the sample: the one that is looked for first */
 	uint32_t n_again; /* readings of functions that were known */
 	bool declared; /* the functions that those of the copied frames declare were looked for */
-	const struct script_closure *late; /* what frames_closure_of() found last */
+	struct script_closure late; /* what frames_closure_of() found last; serial 0: none */
 };
 
 static inline bool frames_read_word(struct frames_walk *fw, uint64_t address, uint64_t *ret_word)

@@ -159,7 +159,8 @@ static void note_outermost(struct frames_walk *fw, const struct call *calls, uin
 	struct script_outer *outer;
 	uint64_t key;
 
-	if (!n || !calls[n - 1].outermost)
+	/* (deeper stacks are not noted up to their end) */
+	if (!n || !calls[n - 1].outermost || calls[n - 1].id != FRAMES_RUN_ENDS)
 		return;
 	while (!calls[first].outermost)
 		first++;

@@ -49,6 +49,7 @@ static void push_function(struct frames_walk *fw, const struct script_function *
 			  uint64_t instruction, bool proved)
 {
 	const struct script_closure *closure;
+	struct script_closure late;
 	uint64_t position, address;
 	uint32_t sign;
 
@@ -56,9 +57,11 @@ static void push_function(struct frames_walk *fw, const struct script_function *
 	position = position_in(fw, f->code, f->len, instruction);
 	address = f->address;
 	sign = f->parts.sign;
-	if (fw->late && fw->late->function == address) {
-		closure = fw->late;
-		sign = closure->sign;
+	if (fw->late.serial && fw->late.function == address) {
+		late = fw->late;
+		fw->late.serial = 0;
+		closure = &late;
+		sign = late.sign;
 	} else {
 		closure = f->closure ? frames_closure(fw, f->code, sign) : NULL;
 	}
@@ -234,15 +237,14 @@ static bool push_anchor(struct frames_walk *fw, struct run *run, const struct an
 			const struct frame *f)
 {
 	const struct script_function *known = anchor_function(fw, anchor->frame, f, anchor->next);
-	uint64_t id;
+	uint64_t id = known ? frames_id(frames_with_class(fw, known)) : 0;
 
+	run->late |= !f->exact && (!known || known->address != f->function);
 	if (known)
 		push_function(fw, known, anchor->next, frames_is_proved(fw, known, f->sign));
 	else if (f->sign)
 		push_gone(fw, f, anchor->next);
 	run->at = anchor->frame;
-	run->late |= !f->exact && (!known || known->address != f->function);
-	id = known ? frames_id(frames_with_class(fw, known)) : 0;
 	run->call = known && !f->exact ? key_in(run, anchor->frame, id) : 0;
 	if (!run->late)
 		return false;

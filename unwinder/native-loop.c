@@ -15,7 +15,7 @@
 enum {
 	RSP = 4,
 	FRAME_INSTR = 56,
-	INSN_MAX = 8,
+	INSN_MAX = 9,
 	JUMP_MAX = 1 << 18,
 	SLOTS = 512 / 8, /* of the loop's stack that later code may use again */
 	PRESERVED = 1 << 3 | 1 << 5 | 0xf << 12,

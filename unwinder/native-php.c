@@ -145,7 +145,7 @@ struct script_function *frames_closure_of(struct frames_walk *fw, uint64_t instr
 			continue;
 		f = frames_learn_function(fw, c->function);
 		if (f && script_function_has(f, instruction)) {
-			fw->late = c;
+			fw->late = *c;
 			return f;
 		}
 	}

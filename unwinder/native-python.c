@@ -256,6 +256,7 @@ first_function(struct python_walk *pw, uint32_t k, uint64_t address, struct pyth
 	if (f->exact)
 		return late;
 	python_note_calls(pw, k, f);
+	late = late ? python_code_of(pw, f) : NULL; /* another one may have got its place */
 	if (f->same)
 		return late;
 	known = function_of_run(pw, k, address, late);
@@ -712,6 +713,7 @@ static void search_callers(struct python_walk *pw, uint32_t k, uint64_t end)
 	uint32_t n_held;
 
 	start->at = s->n_callers;
+	start->n = 0;
 	if (!start->frame || in_copy(pw->w, start->frame, UW_PYTHON_FRAME))
 		return;
 	if (start->known) {
@@ -762,7 +764,6 @@ static void forget_start(struct python_walk *pw, uint32_t k)
 
 	start->known = start->late = start->whole = false;
 	start->forgotten = true;
-	start->n = 0;
 	start->end = 0;
 	search_callers(pw, k, 0);
 }

@@ -231,6 +231,31 @@ static void test_no_room(void **state)
 	}
 }
 
+/* The same, with some callers of f known: no more are shown than were found. */
+static void test_no_room_again(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int minor = 11; minor <= 15; minor++) {
+		const uint64_t previous = minor == 11 ? 48 : 8;
+		struct program p;
+		uint64_t other;
+
+		put_program(f, &p, minor);
+		py_set(&py, p.main + (minor == 11 ? 68 : 64), 60, 4);
+		py_set(&py, p.g + 48, 0x20, 4);
+		other = py_frame(&py, p.g, py_word(&py, p.g_frame + previous), true);
+		for (size_t i = 0; i < 3 * SEEN_SOME; i++) {
+			py_set(&py, p.f_frame + previous, i & 1 ? other : p.g_frame, 8);
+			f->snapshot.time = clock_ns(CLOCK_REALTIME);
+			run_often(f, 1);
+			for (size_t k = 0; k < f->res.n_frames; k++)
+				assert_true(uw_frame_pc(f->frames[k]) > 1);
+		}
+		uw_module_unref(p.module);
+	}
+}
+
 /* The thread's own list of frames, by its state: f has been called by a generator, other.  The same in the list of the sample is no
  * evidence then: another generator may be in the memory of the one that called. */
 static void test_current(void **state)
@@ -662,7 +687,8 @@ int main(void)
 		TEST(test_hidden),	 TEST(test_pending),
 		TEST(test_exact),	 TEST(test_calls),
 		TEST(test_begins),	 TEST(test_pushed),
-		TEST(test_no_room),	 TEST(test_current),
+		TEST(test_no_room),	 TEST(test_no_room_again),
+		TEST(test_current),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
