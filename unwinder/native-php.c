@@ -18,8 +18,10 @@
 #include "unwinder/frames-walk.h"
 
 enum {
-	DECLARED_MAX = 64, /* functions that one declares, with those that these declare */
-	OUTER_MAX = 32,	   /* frames of which functions are looked at */
+	DECLARED_MAX =
+		64, /* functions that one declares of which those that they declare are noted, too */
+	DECLARED_STEPS = 256,
+	OUTER_MAX = 32, /* frames of which functions are looked at */
 	PLACES = SCRIPT_PLACES,
 };
 
@@ -72,10 +74,14 @@ static uint32_t list_declared(struct frames_walk *fw, uint64_t function, uint64_
 	if (!vm_memory_read(&fw->s->memory, at, &count, sizeof(count)) ||
 	    (count && !frames_read_word(fw, at + UW_SCRIPT_DECLARED, &declared)))
 		return 0;
-	for (uint32_t i = 0; i < count && n < DECLARED_MAX && script_step(fw->s, 1); i++, n++)
-		if (!frames_read_word(fw, declared + 8ull * i, &list[n]) ||
-		    !note(fw, list[n], class))
+	for (uint32_t i = 0; i < count && script_step(fw->s, DECLARED_STEPS); i++) {
+		uint64_t one;
+
+		if (!frames_read_word(fw, declared + 8ull * i, &one) || !note(fw, one, class))
 			return 0;
+		if (n < DECLARED_MAX)
+			list[n++] = one;
+	}
 	return n;
 }
 
