@@ -128,28 +128,31 @@ static void read_ring(struct sample_records *q)
 	}
 }
 
-/* Takes over what the ring has, then: the first record of this sample from index @from on, with all that it announces.  NULL:
- * there is none.  Samples come in time order. */
+/* Takes over what the ring has, then: the record of this sample from index @from on, with all that it announces: of those of the thread
+ * with its stack pointer the nearest.  (The record of a sample that was dropped, as a double, waits, too.)  NULL: there is none. */
 static const struct at_sample_record *records_find(struct sample_records *q,
 						   const struct sample_key *key, size_t *from)
 {
-	enum { NEAR_MS = 5 }; /* between a record and its sample: either is stamped first */
+	const uint64_t near = 5 * NSEC_PER_MSEC; /* from its sample: either is stamped first */
 
-	uint64_t time = key->time - (uint64_t)q->ahead;
+	uint64_t time = key->time - (uint64_t)q->ahead, least = near + 1;
+	const struct at_sample_record *nearest = NULL;
 
 	read_ring(q);
 	for (size_t i = *from; i < q->n_waiting; i++) {
 		const struct at_sample_record *head = head_of(q, i);
 		uint64_t apart = head->time < time ? time - head->time : head->time - time;
 
-		if (head->tid != key->tid || head->sp != key->sp ||
-		    apart > NEAR_MS * NSEC_PER_MSEC ||
+		if (head->time > time && apart > near)
+			break; /* and so are those behind it */
+		if (head->tid != key->tid || head->sp != key->sp || apart >= least ||
 		    head->len > waiting_at(q, i)->len - sizeof(*head))
 			continue;
+		least = apart;
+		nearest = head;
 		*from = i;
-		return head;
 	}
-	return NULL;
+	return nearest;
 }
 
 /* Takes the record at @index out.  Returns its position, for bpf_ring_put(). */

@@ -79,6 +79,23 @@ static void test_join(void **state)
 	fixture_free(f);
 }
 
+/* The sample before was dropped, and its record waits: a thread in a loop has the same stack pointer. */
+static void test_nearest(void **state)
+{
+	struct fixture *f = fixture_new();
+	struct python_stack stack;
+
+	(void)state;
+	(void)put(f, TIME - 1000000, TID, 2);
+	(void)put(f, TIME - 2000, TID, 3);
+	(void)put(f, TIME + 1000000, TID, 4);
+	assert_true(python_stacks_find(&f->s, TID, SP, TIME, &stack));
+	assert_int_equal(stack.n, 3);
+	assert_true(python_stacks_find(&f->s, TID, SP, TIME + 1000000, &stack));
+	assert_int_equal(stack.n, 4);
+	fixture_free(f);
+}
+
 static void test_damaged(void **state)
 {
 	struct fixture *f = fixture_new();
@@ -383,9 +400,8 @@ static void test_new_functions(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_join),
-		cmocka_unit_test(test_damaged),
-		cmocka_unit_test(test_program),
+		cmocka_unit_test(test_join),	      cmocka_unit_test(test_nearest),
+		cmocka_unit_test(test_damaged),	      cmocka_unit_test(test_program),
 		cmocka_unit_test(test_new_functions),
 	};
 
