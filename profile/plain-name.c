@@ -36,17 +36,30 @@ static bool begins_part(const struct plain *p)
 	return !p->n || p->to[p->n - 1] == ':';
 }
 
-/* "operator" and its signs. */
+/* "operator" and its signs: the most that are an operator, as "<" of arguments may follow. */
 static size_t operator_bytes(const char *at)
 {
-	size_t word = strlen("operator"), n;
+	static const char *const signs[] = {
+		"<=>", "<<=", ">>=", "->*", "()", "[]", "->", "<<", ">>", "<=", ">=", "==", "!=",
+		"&&",  "||",  "++",  "--",  "+=", "-=", "*=", "/=", "%=", "^=", "&=", "|=", "<",
+		">",   "=",   "!",   "+",   "-",  "*",	"/",  "%",  "^",  "&",	"|",  "~",  ",",
+	};
+	size_t word = strlen("operator");
 
 	if (strncmp(at, "operator", word) != 0)
 		return 0;
-	if (!strncmp(at + word, "()", 2))
-		return word + 2;
-	n = strspn(at + word, "<>=!+-*/%^&|~[],");
-	return n ? word + n : 0;
+	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
+		if (!strncmp(at + word, signs[i], strlen(signs[i])))
+			return word + strlen(signs[i]);
+	return 0;
+}
+
+/* The bytes of template arguments, with a blank before them; 0: they do not end. */
+static size_t arguments(const char *at)
+{
+	size_t blank = *at == ' ', n = bracketed(at + blank, '<', '>');
+
+	return n ? blank + n : 0;
 }
 
 /* The bytes of parameters and of what qualifies their function; 0: the name ends here. */
@@ -68,8 +81,8 @@ static size_t left_out(const char *at)
 		return strlen(ANONYMOUS);
 	if (*at == '(')
 		return parameters(at);
-	if (*at == '<')
-		return bracketed(at, '<', '>');
+	if (*at == '<' || !strncmp(at, " <", 2))
+		return arguments(at);
 	return !strncmp(at, "[abi:", 5) ? bracketed(at, '[', ']') : 0;
 }
 
