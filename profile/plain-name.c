@@ -9,6 +9,7 @@
 struct plain {
 	char *to;
 	size_t n, size;
+	bool open_brace, open_abi; /* one is not closed: not looked for again */
 };
 
 static void put(struct plain *p, const char *text, size_t len)
@@ -29,6 +30,15 @@ static size_t bracketed(const char *at, char open, char close)
 			return i + 1;
 	}
 	return 0;
+}
+
+/* The same; not looked for again once one is not closed, so that all of a name takes linear time. */
+static size_t bracketed_unless(bool *never, const char *at, char open, char close)
+{
+	size_t n = *never ? 0 : bracketed(at, open, close);
+
+	*never = !n;
+	return n;
 }
 
 static bool begins_part(const struct plain *p)
@@ -75,7 +85,7 @@ static size_t parameters(const char *at)
 }
 
 /* The bytes that are left out from @at on. */
-static size_t left_out(const char *at)
+static size_t left_out(struct plain *p, const char *at)
 {
 	if (!strncmp(at, ANONYMOUS, strlen(ANONYMOUS)))
 		return strlen(ANONYMOUS);
@@ -83,7 +93,7 @@ static size_t left_out(const char *at)
 		return parameters(at);
 	if (*at == '<' || !strncmp(at, " <", 2))
 		return arguments(at);
-	return !strncmp(at, "[abi:", 5) ? bracketed(at, '[', ']') : 0;
+	return !strncmp(at, "[abi:", 5) ? bracketed_unless(&p->open_abi, at, '[', ']') : 0;
 }
 
 void plain_name(const char *name, char *to, size_t size)
@@ -94,9 +104,11 @@ void plain_name(const char *name, char *to, size_t size)
 		size_t kept = begins_part(&p) ? operator_bytes(name) : 0, out;
 
 		/* A lambda, with its own parameters, and "<lambda(int)>". */
-		if (*name == '{' || (p.n && *name == '<' && begins_part(&p)))
-			kept = bracketed(name, *name, *name == '{' ? '}' : '>');
-		out = kept ? 0 : left_out(name);
+		if (*name == '{')
+			kept = bracketed_unless(&p.open_brace, name, '{', '}');
+		else if (p.n && *name == '<' && begins_part(&p))
+			kept = bracketed(name, '<', '>');
+		out = kept ? 0 : left_out(&p, name);
 		if (!kept && !out && strchr("(<", *name))
 			break;
 		kept = kept || out ? kept : 1;

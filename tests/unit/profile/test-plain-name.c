@@ -1,5 +1,6 @@
 /* test-plain-name.c - names of functions as a person types them. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "profile/plain-name.h"
@@ -75,6 +76,29 @@ static void long_names_are_cut(void **state)
 	assert_string_equal(to, "a{b");
 }
 
+/* Not in quadratic time, which would be minutes. */
+static void brackets_that_never_close(void **state)
+{
+	static const char *const units[] = {"{", "[abi:"};
+	enum { LENGTH = 5 << 18 };
+	char *name = malloc(LENGTH + 1), *to = malloc(LENGTH + 1);
+
+	(void)state;
+	assert_non_null(name);
+	assert_non_null(to);
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		size_t n = strlen(units[i]);
+
+		for (size_t at = 0; at < LENGTH; at++)
+			name[at] = units[i][at % n];
+		name[LENGTH] = 0;
+		plain_name(name, to, LENGTH + 1);
+		assert_string_equal(to, name);
+	}
+	free(name);
+	free(to);
+}
+
 static void last_parts_fit(void **state)
 {
 	static const struct {
@@ -106,6 +130,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(plain_names),
 		cmocka_unit_test(long_names_are_cut),
+		cmocka_unit_test(brackets_that_never_close),
 		cmocka_unit_test(last_parts_fit),
 	};
 
