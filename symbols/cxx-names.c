@@ -41,6 +41,7 @@ enum {
 
 struct uw_children {
 	size_t n;
+	int typed;	  /* of a unit: 1: a type is among them, -1: none, 0: not looked for */
 	const void *at[]; /* ascending */
 };
 
@@ -167,13 +168,14 @@ static struct uw_children *list_children(struct naming *n, Dwarf_Die *scope)
 	}
 	names->bytes += sizeof(*new) + names->n * sizeof(*new->at) + TABLE_ENTRY_BYTES;
 	new->n = names->n;
+	new->typed = 0;
 	if (new->n)
 		memcpy(new->at, names->list, new->n * sizeof(*new->at));
 	return new;
 }
 
 /* Listed once for all names, so at the cost of the file.  NULL: beyond the bounds. */
-static const struct uw_children *children_of(struct naming *n, Dwarf_Die *scope)
+static struct uw_children *children_of(struct naming *n, Dwarf_Die *scope)
 {
 	struct uw_children *known = table_pointer(&n->names->children, (uintptr_t)scope->addr);
 	uint64_t before = n->names->looked, look_to = n->look_to;
@@ -291,7 +293,8 @@ static void put_typed(struct naming *n, const char *text)
 {
 	const char *at = text, *from = text, *name;
 
-	while (*at) {
+	/* (what is behind the room is cut off) */
+	while (*at && (size_t)(at - text) < n->text.size) {
 		size_t len = integer_at(text, at, &name);
 
 		if (!len) {
@@ -303,6 +306,7 @@ static void put_typed(struct naming *n, const char *text)
 		from = at += len;
 	}
 	put(n, from);
+	n->names->looked += (uint64_t)(at - text);
 }
 
 static void put_param(struct naming *n, Dwarf_Die *param, struct autos *autos)
@@ -338,6 +342,22 @@ static bool put_param_list(struct naming *n, Dwarf_Die *die, struct autos *autos
 		before = true;
 	}
 	return before;
+}
+
+/* Has the unit of @die types, and so parameters?  Of -g1 (clang: -gmlt) it has not. */
+static bool has_types(struct naming *n, Dwarf_Die *die)
+{
+	Dwarf *dwarf = dwarf_cu_getdwarf(die->cu);
+	Dwarf_Die unit, child;
+	struct uw_children *c = dwarf_diecu(die, &unit, NULL, NULL) ? children_of(n, &unit) : NULL;
+
+	for (size_t i = 0; c && !c->typed && i < c->n; i++)
+		if (dwarf_die_addr_die(dwarf, (void *)c->at[i], &child) &&
+		    dwarf_tag(&child) == DW_TAG_base_type)
+			c->typed = 1;
+	if (c && !c->typed)
+		c->typed = -1;
+	return !c || c->typed > 0;
 }
 
 static void put_params(struct naming *n, Dwarf_Die *function, struct autos *autos)
@@ -893,7 +913,8 @@ static void put_function(struct naming *n, Dwarf_Die *die)
 			;
 		put_scopes(n, &declared, path, &len);
 		put_own_name(n, &defined, name);
-		put_params(n, &defined, NULL);
+		if (has_types(n, &defined))
+			put_params(n, &defined, NULL);
 		put(n, is_const_method(n, &defined) ? " const" : "");
 		n->depth--;
 	}
