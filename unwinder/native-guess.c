@@ -3,7 +3,7 @@
  * The caller is [rbp + 8], or at the place that the code shows (code.h).  It is accepted when it
  * lies in a mapping and follows a call instruction; where code bytes cannot be read, the mapping is
  * enough.  Both answers are kept in the rule cache, because a read from the process costs as much as
- * a hundred frames.  Frames found this way carry UW_FRAME_GUESSED, except where guess_is_proved().
+ * a hundred frames.  Frames found this way carry UW_FRAME_GUESSED.
  *
  * ---- return addresses that follow no call ----
  *
@@ -495,8 +495,8 @@ static bool guess_is_indirect(struct native *e, const struct walk *w, uint64_t r
 }
 
 /* Code that was made at run time states where its return address is (a prologue, or all paths to a ret), and there is one in a function
- * with CFI, behind a call through a pointer: this is its caller, no guess. */
-static bool guess_is_proved(struct native *e, struct walk *w, const struct guess *g)
+ * with CFI, behind a call through a pointer. */
+static bool guess_is_stated(struct native *e, struct walk *w, const struct guess *g)
 {
 	enum rule_kind kind;
 
@@ -514,16 +514,6 @@ static enum step guess_arrive(struct walk *w, const struct guess *g)
 	w->sp = g->sp;
 	w->bp = g->bp;
 	return native_push(w, g->ra, UW_FRAME_CALLER | UW_FRAME_GUESSED);
-}
-
-static enum step guess_arrive_by_code(struct native *e, struct walk *w, const struct guess *g)
-{
-	bool proved = guess_is_proved(e, w, g);
-	enum step step = guess_arrive(w, g);
-
-	if (proved && step == STEP_FRAME)
-		w->frames[w->n - 1] &= ~UW_FRAME_GUESSED;
-	return step;
 }
 
 /* Is @ra where a function begins, behind padding?  V8's deoptimizer writes return addresses of this kind:
@@ -593,7 +583,7 @@ static bool guess_behind_helper(struct native *e, struct walk *w, uint64_t pc, s
 	    map != uw_space_find(w->snapshot->space, uw_frame_pc(w->frames[0])))
 		return false;
 	w->sp -= 8;
-	holds = guess_try(e, w, RULE_FORM_WALKED, g) == GUESS_HOLDS && guess_is_proved(e, w, g);
+	holds = guess_try(e, w, RULE_FORM_WALKED, g) == GUESS_HOLDS && guess_is_stated(e, w, g);
 	w->sp += 8;
 	return holds;
 }
@@ -733,7 +723,7 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 	if (form == RULE_FORM_WALKED) {
 		result = guess_try(e, w, form, &g);
 		if (result == GUESS_HOLDS)
-			return guess_arrive_by_code(e, w, &g);
+			return guess_arrive(w, &g);
 		if (rule_why(rule) == RULE_CFI_WRONG)
 			return guess_by_cfi(e, w);
 		if (result == GUESS_NO_CALL)
@@ -771,7 +761,7 @@ enum step native_guess(struct native *e, struct walk *w, rule_t rule)
 	if (by_code.ra && guess_is_entry(w, by_code.ra))
 		return guess_arrive(w, &by_code);
 	if (guess_by_prologue(e, w, rule, &g))
-		return guess_arrive_by_code(e, w, &g);
+		return guess_arrive(w, &g);
 	/* At the first sample there the process may not have been readable yet. */
 	if (guess_stg(e, w, &rule))
 		return stg_step(e, w, rule);

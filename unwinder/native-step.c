@@ -387,8 +387,7 @@ static bool slow_guessed(struct native *e, const struct walk *w, uint32_t n,
 	enum rule_form form = rule_kind(rule) == RULE_GUESS ? rule_form(rule) : RULE_FORM_UNKNOWN;
 	uint32_t ra = rule_way_ra(rule), way_fp = rule_way_bp(rule);
 
-	/* (of compiled regular expressions it is no guess) */
-	if (!(w->frames[n] & UW_FRAME_GUESSED) && rule_kind(rule) != RULE_GUESS)
+	if (!(w->frames[n] & UW_FRAME_GUESSED))
 		return false;
 	if (form == RULE_FORM_WALKED && ra != RULE_WAY_BY_FP &&
 	    slow_guess_is(w, n, regs, sp + 8 * ra, way_fp ? sp + 8 * (way_fp - 1) : 0, ret_regs))

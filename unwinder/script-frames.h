@@ -3,10 +3,12 @@
  *
  *   native-script.c   the memory of the process, the proof of what was read from it, the new list of frames
  *   native-python.c   CPython
+ *   native-pycalls.c  which of its functions have called which
  *   native-pycode.c   its code objects
  *   native-loop.c     where its evaluation loop keeps the next instruction during a call
  *   native-calls.c    the callers of a Python function, by the sizes of frames
  *   native-frames.c   PHP, Ruby
+ *   native-framecalls.c   which of their functions have called which
  *   native-php.c      closures and generators of PHP
  *   native-js.c       Node.js
  *
