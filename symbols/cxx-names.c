@@ -256,38 +256,6 @@ static bool put_auto(struct naming *n, Dwarf_Die *type, struct autos *autos)
 	return true;
 }
 
-static bool is_word(char ch)
-{
-	return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') ||
-	       ch == '_';
-}
-
-/* Where one of g++'s names of an integer type begins in @text at @at: its length, and the demangler's name. */
-static size_t integer_at(const char *text, const char *at, const char **ret_name)
-{
-	static const char *const names[][2] = {
-		{"long long unsigned int", "unsigned long long"},
-		{"long unsigned int", "unsigned long"},
-		{"short unsigned int", "unsigned short"},
-		{"__int128 unsigned", "unsigned __int128"},
-		{"long long int", "long long"},
-		{"long int", "long"},
-		{"short int", "short"},
-	};
-
-	if (at > text && is_word(at[-1]))
-		return 0;
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		size_t len = strlen(names[i][0]);
-
-		if (strncmp(at, names[i][0], len) != 0 || is_word(at[len]))
-			continue;
-		*ret_name = names[i][1];
-		return len;
-	}
-	return 0;
-}
-
 /* A name of a type, or with names of types in it. */
 static void put_typed(struct naming *n, const char *text)
 {
@@ -295,7 +263,7 @@ static void put_typed(struct naming *n, const char *text)
 
 	/* (what is behind the room is cut off) */
 	while (*at && (size_t)(at - text) < n->text.size) {
-		size_t len = integer_at(text, at, &name);
+		size_t len = uw_cxx_integer_at(text, at, &name);
 
 		if (!len) {
 			at++;
@@ -344,7 +312,15 @@ static bool put_param_list(struct naming *n, Dwarf_Die *die, struct autos *autos
 	return before;
 }
 
-/* Has the unit of @die types, and so parameters?  Of -g1 (clang: -gmlt) it has not. */
+static bool is_type(Dwarf_Die *die)
+{
+	int tag = dwarf_tag(die);
+
+	return is_class(die) || tag == DW_TAG_base_type || tag == DW_TAG_enumeration_type ||
+	       tag == DW_TAG_pointer_type || tag == DW_TAG_imported_unit; /* of dwz: types */
+}
+
+/* Has the unit of @die types, so that its functions have their parameters?  Of -g1 (clang: -gmlt) it has not. */
 static bool has_types(struct naming *n, Dwarf_Die *die)
 {
 	Dwarf *dwarf = dwarf_cu_getdwarf(die->cu);
@@ -352,19 +328,22 @@ static bool has_types(struct naming *n, Dwarf_Die *die)
 	struct uw_children *c = dwarf_diecu(die, &unit, NULL, NULL) ? children_of(n, &unit) : NULL;
 
 	for (size_t i = 0; c && !c->typed && i < c->n; i++)
-		if (dwarf_die_addr_die(dwarf, (void *)c->at[i], &child) &&
-		    dwarf_tag(&child) == DW_TAG_base_type)
+		if (dwarf_die_addr_die(dwarf, (void *)c->at[i], &child) && is_type(&child))
 			c->typed = 1;
 	if (c && !c->typed)
 		c->typed = -1;
-	return !c || c->typed > 0;
+	return c && c->typed > 0;
 }
 
-static void put_params(struct naming *n, Dwarf_Die *function, struct autos *autos)
+/* Returns whether there are some. */
+static bool put_params(struct naming *n, Dwarf_Die *function, struct autos *autos)
 {
+	bool some;
+
 	put(n, "(");
-	(void)put_param_list(n, function, autos, false, false);
+	some = put_param_list(n, function, autos, false, false);
 	put(n, ")");
+	return some;
 }
 
 static const char *modifier(Dwarf_Die *die)
@@ -440,7 +419,7 @@ static void put_around(struct naming *n, Dwarf_Die *die, Dwarf_Die *modifiers, u
 		put(n, ")");
 	}
 	if (dwarf_tag(die) == DW_TAG_subroutine_type)
-		put_params(n, die, NULL);
+		(void)put_params(n, die, NULL);
 	else
 		put_bounds(n, die);
 }
@@ -642,7 +621,7 @@ static bool put_signature(struct naming *n, Dwarf_Die *call)
 
 	if (!find_autos(n, call, &autos))
 		return false;
-	put_params(n, call, &autos);
+	(void)put_params(n, call, &autos);
 	return autos.next == autos.n;
 }
 
@@ -897,7 +876,7 @@ static void put_function(struct naming *n, Dwarf_Die *die)
 {
 	Dwarf_Die path[SCOPES_MAX], declared = declaration_of(*die), defined = *die;
 	const char *linkage = linkage_name(die), *name = dwarf_diename(&declared);
-	size_t len;
+	size_t len, base;
 
 	if (linkage) {
 		put_demangled(n, linkage);
@@ -913,8 +892,9 @@ static void put_function(struct naming *n, Dwarf_Die *die)
 			;
 		put_scopes(n, &declared, path, &len);
 		put_own_name(n, &defined, name);
-		if (has_types(n, &defined))
-			put_params(n, &defined, NULL);
+		base = n->text.len;
+		if (!put_params(n, &defined, NULL) && !has_types(n, &defined))
+			n->text.len = base;
 		put(n, is_const_method(n, &defined) ? " const" : "");
 		n->depth--;
 	}

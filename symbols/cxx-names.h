@@ -15,3 +15,8 @@ struct uw_names {
 void uw_names_deinit(struct uw_names *names);
 /* Writes the name of the function @die, an inlined one too: of C++ as the demangler would write it.  "": it has none. */
 void uw_names_get(struct uw_names *names, Dwarf_Die *die, char *to, size_t size);
+
+/* ---- for cxx-*.c ---- */
+
+/* Where one of g++'s names of an integer type begins in @text at @at: its length, and the demangler's name.  0: none does. */
+size_t uw_cxx_integer_at(const char *text, const char *at, const char **ret_name);

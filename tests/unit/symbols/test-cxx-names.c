@@ -272,6 +272,32 @@ static void test_clang(void **state)
 	check_compiler("clang++", "-gdwarf-4", wanted, ARRAY_SIZE(wanted));
 }
 
+static bool has_suffix(const char *name, const char *suffix)
+{
+	size_t len = strlen(name), n = strlen(suffix);
+
+	return len >= n && !strcmp(name + len - n, suffix);
+}
+
+/* Without types a function has no parameters in DWARF; that is not to say that it takes none. */
+static void test_without_types(void **state)
+{
+	static const char *const ways[][2] = {{"g++", "-g1"}, {"clang++", "-gmlt"}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+		if (!build(ways[i][0], ways[i][1]))
+			skip();
+		read_names("fast", &names);
+		assert_true(has(&names, "main"));
+		for (unsigned k = 0; k < names.n; k++)
+			if (has_suffix(names.names[k], "()") &&
+			    !has_suffix(names.names[k], "operator()") &&
+			    !is_elsewhere(names.names[k]))
+				fail_msg("%s %s: %s", ways[i][0], ways[i][1], names.names[k]);
+	}
+}
+
 /* Names are kept, and count as memory of the module. */
 static void test_bytes(void **state)
 {
@@ -320,6 +346,7 @@ static const char hostile[] =
 	".byte 11,0x13,1, 0x01,0x13, 0,0\n"			 /* structure: sibling */
 	".byte 12,0x13,1, 0,0\n"				 /* structure without name */
 	".byte 13,0x26,0, 0x49,0x13, 0,0\n"			 /* const: type */
+	".byte 14,0x24,0, 0x03,0x08, 0,0\n"			 /* base type: name */
 	".byte 0\n"
 	".macro of die, at\n.byte 2\n.4byte \\die - unit\n.8byte code + \\at * 16, 16\n.endm\n"
 	".section .debug_info\nunit: .4byte end - start\nstart: .2byte 4\n.4byte 0\n.byte 8\n"
@@ -344,6 +371,8 @@ static const char hostile[] =
 	/* a closure type in itself, by the type of a parameter */
 	"lambda: .byte 12\ncall: .byte 6; .asciz \"operator()\"; .byte 7\n.4byte lambda - "
 	"unit\n.byte 0, 0\n"
+	/* else the unit had no types, and no function of it parameters */
+	"base: .byte 14; .asciz \"base\"\n"
 	".byte 0\nend:\n";
 
 static void test_hostile(void **state)
@@ -383,9 +412,9 @@ static void test_hostile(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_gcc),	cmocka_unit_test(test_numbers_by_signature),
-		cmocka_unit_test(test_clang),	cmocka_unit_test(test_bytes),
-		cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_gcc),	      cmocka_unit_test(test_numbers_by_signature),
+		cmocka_unit_test(test_clang),	      cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_without_types), cmocka_unit_test(test_hostile),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_dir_make, fixture_dir_remove);
