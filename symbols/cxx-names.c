@@ -209,9 +209,18 @@ static size_t find_path(struct naming *n, Dwarf_Die *die, Dwarf_Die path[SCOPES_
 
 /* ---- text ---- */
 
+static size_t room_of(const struct naming *n)
+{
+	return n->text.size - 1 - n->text.len;
+}
+
+/* A text may be a name of the file, as long as that states: it is read as far as there is room. */
 static void put(struct naming *n, const char *text)
 {
-	(void)uw_text_puts(&n->text, text);
+	size_t len = strnlen(text, room_of(n));
+
+	(void)uw_text_add(&n->text, text, len);
+	n->names->looked += len;
 }
 
 static void put_number(struct naming *n, uint64_t number, const char *suffix)
@@ -261,8 +270,7 @@ static void put_typed(struct naming *n, const char *text)
 {
 	const char *at = text, *from = text, *name;
 
-	/* (what is behind the room is cut off) */
-	while (*at && (size_t)(at - text) < n->text.size) {
+	while ((size_t)(at - from) < room_of(n) && *at) {
 		size_t len = uw_cxx_integer_at(text, at, &name);
 
 		if (!len) {
@@ -273,7 +281,7 @@ static void put_typed(struct naming *n, const char *text)
 		put(n, name);
 		from = at += len;
 	}
-	put(n, from);
+	(void)uw_text_add(&n->text, from, (size_t)(at - from));
 	n->names->looked += (uint64_t)(at - text);
 }
 
@@ -424,6 +432,12 @@ static void put_around(struct naming *n, Dwarf_Die *die, Dwarf_Die *modifiers, u
 		put_bounds(n, die);
 }
 
+/* libdw walks over a name to the attributes behind it, fast. */
+static void charge(struct naming *n, Dwarf_Die *die)
+{
+	n->names->looked += DIE_LOOK + strnlen(dwarf_diename(die) ?: "", NAME_LOOK) / DIE_LOOK;
+}
+
 /* Pointers and the like follow the type that they are of: const of a pointer to a char in DWARF is char* const. */
 static void put_type(struct naming *n, Dwarf_Die *type, struct autos *autos)
 {
@@ -436,9 +450,10 @@ static void put_type(struct naming *n, Dwarf_Die *type, struct autos *autos)
 		return;
 	}
 	n->depth++;
-	n->names->looked += DIE_LOOK;
+	charge(n, &die);
 	while (!(is_auto = put_auto(n, &die, autos)) && !is_void && modifier(&die) &&
 	       n_modifiers < MODIFIERS_MAX) {
+		charge(n, &die);
 		modifiers[n_modifiers++] = die;
 		is_void = !refers_to(&die, DW_AT_type, &die);
 	}
@@ -465,11 +480,13 @@ static void put_type(struct naming *n, Dwarf_Die *type, struct autos *autos)
 /* ---- template arguments ---- */
 
 /* Where they begin in a name of DWARF: behind the '<' of an operator. */
-static const char *arguments_in(const char *name)
+static const char *arguments_in(const char *name, size_t len)
 {
-	if (!strncmp(name, "operator", 8))
-		name += 8 + strspn(name + 8, "<=>");
-	return strchr(name, '<');
+	size_t skip = strncmp(name, "operator", 8) != 0 ? 0 : 8;
+
+	while (skip && skip < len && strchr("<=>", name[skip]))
+		skip++;
+	return skip < len ? memchr(name + skip, '<', len - skip) : NULL;
 }
 
 /* A value as the demangler writes it; false: it cannot be known here. */
@@ -528,7 +545,7 @@ static bool put_arguments(struct naming *n, Dwarf_Die *die, bool *first, bool in
 			return false;
 		if (tag != DW_TAG_template_type_parameter && tag != DW_TAG_template_value_parameter)
 			continue;
-		if (count++ && name && first_name && !strcmp(name, first_name))
+		if (count++ && name && first_name && !strncmp(name, first_name, SIGNATURE_BYTES))
 			break;
 		first_name = first_name ?: name;
 		put(n, *first ? "" : ", ");
@@ -548,10 +565,11 @@ static bool put_arguments(struct naming *n, Dwarf_Die *die, bool *first, bool in
 /* The name of a function or class: its template arguments from their DIEs, if DWARF has them. */
 static void put_own_name(struct naming *n, Dwarf_Die *die, const char *name)
 {
-	const char *arguments = arguments_in(name);
-	size_t before = n->text.len;
+	size_t before = n->text.len, len = strnlen(name, room_of(n));
+	const char *arguments = arguments_in(name, len);
 	bool first = true;
 
+	n->names->looked += len;
 	if (arguments) {
 		while (arguments > name && arguments[-1] == ' ')
 			arguments--;
@@ -943,7 +961,7 @@ static void put_together(struct uw_names *names, Dwarf_Die *unit, Dwarf_Die *die
 	to[n.text.len] = 0;
 	if (n.failed) {
 		declared = declaration_of(*die);
-		(void)snprintf(to, size, "%s", dwarf_diename(&declared) ?: "");
+		(void)snprintf(to, size, "%.*s", (int)(size - 1), dwarf_diename(&declared) ?: "");
 	}
 }
 
