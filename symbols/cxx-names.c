@@ -29,11 +29,12 @@ enum {
 	DEPTH_MAX = 12,
 	SIGNATURE_BYTES = 512,
 	AUTOS_MAX = 8,
-	NEAR_MAX = 32,	     /* DIEs between a lambda and its variable */
-	NAME_LOOK = 1 << 20, /* bytes of DIEs, for a name ... */
-	FILE_LOOK = 1 << 28, /* ... and for all of a file: about a second */
-	DIE_LOOK = 16,	     /* a DIE, the children of which are skipped */
-	BYTES_MAX = 16 << 20,
+	NEAR_MAX = 32,	      /* DIEs between a lambda and its variable */
+	NAME_LOOK = 1 << 20,  /* bytes of DIEs, for a name ... */
+	FILE_LOOK = 1 << 28,  /* ... and for all of a file: about a second */
+	DIE_LOOK = 16,	      /* a DIE, the children of which are skipped */
+	BYTES_MAX = 16 << 20, /* of what is kept */
+	CHILDREN_MAX = BYTES_MAX / sizeof(void *),
 	ABI_18_SINCE = 13,	    /* of g++ */
 	LANG_C_PLUS_PLUS_17 = 0x2a, /* libdw 0.188 lacks these */
 	LANG_C_PLUS_PLUS_20 = 0x2b,
@@ -56,7 +57,7 @@ struct naming {
 	bool by_signature; /* lambdas are counted so */
 };
 
-void uw_names_deinit(struct uw_names *names)
+static void drop_kept(struct uw_names *names)
 {
 	table_for_each (&names->names, slot)
 		free((void *)(uintptr_t)slot->value);
@@ -64,6 +65,19 @@ void uw_names_deinit(struct uw_names *names)
 		free((void *)(uintptr_t)slot->value);
 	table_deinit(&names->names);
 	table_deinit(&names->children);
+	names->bytes = 0;
+}
+
+/* What is kept can be found again: FILE_LOOK bounds how often. */
+static void make_room(struct uw_names *names, size_t bytes)
+{
+	if (names->bytes + bytes > BYTES_MAX)
+		drop_kept(names);
+}
+
+void uw_names_deinit(struct uw_names *names)
+{
+	drop_kept(names);
 	free(names->list);
 	*names = (struct uw_names){0};
 }
@@ -152,21 +166,26 @@ static struct uw_children *list_children(struct naming *n, Dwarf_Die *scope)
 	struct uw_names *names = n->names;
 	struct uw_children *new;
 	Dwarf_Die die;
+	size_t bytes;
 
 	names->n = 0;
 	for_each_child (n, scope, &die) {
+		if (names->n == CHILDREN_MAX)
+			return NULL;
 		if (names->n == names->room && !array_grow(names->list, names->room, 256))
 			return NULL;
 		names->list[names->n++] = die.addr;
 	}
-	if (n->failed || names->bytes + names->n * sizeof(*names->list) > BYTES_MAX)
+	if (n->failed)
 		return NULL;
-	new = malloc(sizeof(*new) + names->n * sizeof(*new->at));
+	bytes = sizeof(*new) + names->n * sizeof(*new->at);
+	make_room(names, bytes + TABLE_ENTRY_BYTES);
+	new = malloc(bytes);
 	if (!new || table_put(&names->children, (uintptr_t)scope->addr, (uintptr_t) new) < 0) {
 		free(new);
 		return NULL;
 	}
-	names->bytes += sizeof(*new) + names->n * sizeof(*new->at) + TABLE_ENTRY_BYTES;
+	names->bytes += bytes + TABLE_ENTRY_BYTES;
 	new->n = names->n;
 	new->typed = 0;
 	if (new->n)
@@ -354,30 +373,6 @@ static bool put_params(struct naming *n, Dwarf_Die *function, struct autos *auto
 	return some;
 }
 
-static const char *modifier(Dwarf_Die *die)
-{
-	switch (dwarf_tag(die)) {
-	case DW_TAG_pointer_type:
-		return "*";
-	case DW_TAG_reference_type:
-		return "&";
-	case DW_TAG_rvalue_reference_type:
-		return "&&";
-	case DW_TAG_const_type:
-		return " const";
-	case DW_TAG_volatile_type:
-		return " volatile";
-	case DW_TAG_restrict_type:
-		return " __restrict";
-	case DW_TAG_ptr_to_member_type:
-		return "::*";
-	case DW_TAG_typedef:
-		return "";
-	default:
-		return NULL;
-	}
-}
-
 static void put_modifiers(struct naming *n, Dwarf_Die *modifiers, unsigned n_modifiers)
 {
 	Dwarf_Die type;
@@ -390,7 +385,7 @@ static void put_modifiers(struct naming *n, Dwarf_Die *modifiers, unsigned n_mod
 			put(n, n->text.len && n->text.to[n->text.len - 1] == '(' ? "" : " ");
 			put_scoped(n, &type);
 		}
-		put(n, modifier(die));
+		put(n, uw_cxx_modifier(die));
 	}
 }
 
@@ -451,7 +446,7 @@ static void put_type(struct naming *n, Dwarf_Die *type, struct autos *autos)
 	}
 	n->depth++;
 	charge(n, &die);
-	while (!(is_auto = put_auto(n, &die, autos)) && !is_void && modifier(&die) &&
+	while (!(is_auto = put_auto(n, &die, autos)) && !is_void && uw_cxx_modifier(&die) &&
 	       n_modifiers < MODIFIERS_MAX) {
 		charge(n, &die);
 		modifiers[n_modifiers++] = die;
@@ -817,8 +812,12 @@ static void put_scope(struct naming *n, Dwarf_Die *scope, Dwarf_Die *whole, size
 /* Names of types recur in those of functions. */
 static void keep_name(struct uw_names *names, Dwarf_Die *declared, const char *name, size_t len)
 {
-	char *copy = names->bytes + len < BYTES_MAX ? strndup(name, len) : NULL;
+	char *copy;
 
+	if (table_pointer(&names->names, (uintptr_t)declared->addr))
+		return; /* it was met in itself */
+	copy = strndup(name, len);
+	make_room(names, len + 1 + TABLE_ENTRY_BYTES);
 	if (!copy || table_put(&names->names, (uintptr_t)declared->addr, (uintptr_t)copy) < 0)
 		free(copy);
 	else

@@ -20,3 +20,5 @@ void uw_names_get(struct uw_names *names, Dwarf_Die *die, char *to, size_t size)
 
 /* Where one of g++'s names of an integer type begins in @text at @at: its length, and the demangler's name.  0: none does. */
 size_t uw_cxx_integer_at(const char *text, const char *at, const char **ret_name);
+/* What a type adds to the one that it is of: "*", " const".  NULL: it stands for itself. */
+const char *uw_cxx_modifier(Dwarf_Die *die);

@@ -1,5 +1,7 @@
 /* test-cxx-names.c - names of inlined C++ functions; the judge is the compiler's own mangling: each function of the program has a
  * symbol where nothing is inlined. */
+#include <dwarf.h>
+
 #include "tests/unit/unwinder/unwinder-fixture.h"
 
 #include "symbols/cxx-names.h"
@@ -376,49 +378,70 @@ static const char hostile[] =
 	"base: .byte 14; .asciz \"base\"\n"
 	".byte 0\nend:\n";
 
+/* Units by hand for uw_names_get(); the first DIEs are functions. */
+#define UNIT_HEAD                                                                                \
+	".text\n.globl code\ncode: .rept 16; nop; .endr\n"                                       \
+	".section .debug_abbrev\n"                                                               \
+	".byte 1,0x11,1, 0x13,0x0b, 0x11,0x01, 0x12,0x07, 0,0\n" /* unit: language, addresses */ \
+	".byte 2,0x2e,1, 0x03,0x08, 0,0\n"			 /* function: name */            \
+	".byte 3,0x05,0, 0x49,0x13, 0,0\n"			 /* parameter: type */           \
+	".byte 4,0x24,0, 0x03,0x08, 0,0\n"			 /* base type: name */           \
+	".byte 5,0x39,1, 0x03,0x08, 0,0\n"			 /* namespace: name */           \
+	".byte 6,0x27,0, 0,0\n"					 /* constant */                  \
+	".byte 0\n"                                                                              \
+	".section .debug_info\nunit: .4byte end - start\nstart: .2byte 4\n.4byte 0\n.byte 8\n"   \
+	".byte 1, 4\n.8byte code, 16\n"
+
 /* One base type with a name of 1 MB, and a hundred parameters of it. */
 static const char huge[] =
-	".text\n.globl code\ncode: .rept 16; nop; .endr\n"
-	".section .debug_abbrev\n"
-	".byte 1,0x11,1, 0x13,0x0b, 0x11,0x01, 0x12,0x07, 0,0\n" /* unit: language, addresses */
-	".byte 2,0x2e,1, 0x03,0x08, 0,0\n"			 /* function: name */
-	".byte 3,0x05,0, 0x49,0x13, 0,0\n"			 /* parameter: type */
-	".byte 4,0x24,0, 0x03,0x08, 0,0\n"			 /* base type: name */
-	".byte 0\n"
-	".section .debug_info\nunit: .4byte end - start\nstart: .2byte 4\n.4byte 0\n.byte 8\n"
-	".byte 1, 4\n.8byte code, 16\n"
-	".byte 2; .asciz \"first\"; .byte 0\n"
-	".byte 2; .asciz \"huge\"; .rept 100; .byte 3; .4byte type - unit; .endr\n.byte 0\n"
-	"type: .byte 4; .fill 1048576, 1, 0x61; .byte 0\n"
-	".byte 0\nend:\n";
+	UNIT_HEAD ".byte 2; .asciz \"first\"; .byte 0\n"
+		  ".byte 2; .asciz \"huge\"; .rept 100; .byte 3; .4byte type - unit; .endr\n"
+		  ".byte 0\ntype: .byte 4; .fill 1048576, 1, 0x61; .byte 0\n"
+		  ".byte 0\nend:\n";
+
+/* Each of the scopes is 9.6 MB in memory: not all of them can be kept. */
+static const char full[] =
+	UNIT_HEAD ".rept 5; .byte 5; .asciz \"full\"; .byte 2; .asciz \"call\"; .byte 3\n"
+		  ".4byte type - unit; .byte 0; .fill 1200000, 1, 6; .byte 0; .endr\n"
+		  "type: .byte 4; .asciz \"type\"; .byte 0\nend:\n";
+
+/* Returns the first DIE of the unit. */
+static Dwarf *assemble(const char *text, size_t len, int *ret_fd, Dwarf_Die *ret_die)
+{
+	Dwarf_Off next;
+	Dwarf_Die unit;
+	size_t header;
+	char path[128];
+	Dwarf *dwarf;
+
+	(void)snprintf(path, sizeof(path), "%s/u.s", fixture_dir);
+	file_write(path, text, len);
+	if (!have("gcc") || !shell("cd %s && gcc -shared -nostdlib -o u u.s", fixture_dir))
+		skip();
+	(void)snprintf(path, sizeof(path), "%s/u", fixture_dir);
+	*ret_fd = open_or_die(path);
+	dwarf = dwarf_begin(*ret_fd, DWARF_C_READ);
+	assert_non_null(dwarf);
+	assert_int_equal(dwarf_nextcu(dwarf, 0, &next, &header, NULL, NULL, NULL), 0);
+	assert_non_null(dwarf_offdie(dwarf, header, &unit));
+	assert_int_equal(dwarf_child(&unit, ret_die), 0);
+	return dwarf;
+}
 
 /* The work is charged, and ends soon, whatever room there is for the text. */
 static void test_huge_name(void **state)
 {
 	static char to[8 << 20];
 	static const size_t sizes[] = {512, sizeof(to)};
-	Dwarf_Off off = 0, next;
-	size_t header;
-	char path[128];
-	Dwarf *dwarf;
 
 	(void)state;
-	(void)snprintf(path, sizeof(path), "%s/u.s", fixture_dir);
-	file_write(path, huge, sizeof(huge) - 1);
-	if (!have("gcc") || !shell("cd %s && gcc -shared -nostdlib -o u u.s", fixture_dir))
-		skip();
-	(void)snprintf(path, sizeof(path), "%s/u", fixture_dir);
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
 		struct uw_names own = {.n = 0};
-		int fd = open_or_die(path);
-		Dwarf_Die unit, die;
 		uint64_t before;
+		Dwarf_Die die;
+		int fd;
+		Dwarf *dwarf = assemble(huge, sizeof(huge) - 1, &fd, &die);
 
-		dwarf = dwarf_begin(fd, DWARF_C_READ);
-		assert_non_null(dwarf);
-		assert_int_equal(dwarf_nextcu(dwarf, off, &next, &header, NULL, NULL, NULL), 0);
-		assert_non_null(dwarf_offdie(dwarf, off + header, &unit));
-		assert_int_equal(dwarf_child(&unit, &die), 0);
 		uw_names_get(&own, &die, to, sizes[i]);
 		assert_string_equal(to, "first()");
 		before = own.looked; /* the unit's DIEs, once */
@@ -430,6 +453,32 @@ static void test_huge_name(void **state)
 		dwarf_end(dwarf);
 		fd_close(fd);
 	}
+}
+
+/* What is kept has a bound; names go on behind it, as long as the time does. */
+static void test_beyond_kept(void **state)
+{
+	struct uw_names own = {.n = 0};
+	Dwarf_Die space, die;
+	char to[512];
+	int fd;
+	Dwarf *dwarf = assemble(full, sizeof(full) - 1, &fd, &space);
+	unsigned n = 0;
+
+	(void)state;
+	do {
+		if (dwarf_tag(&space) != DW_TAG_namespace)
+			break;
+		assert_int_equal(dwarf_child(&space, &die), 0);
+		uw_names_get(&own, &die, to, sizeof(to));
+		assert_string_equal(to, "full::call(type)");
+		assert_true(own.bytes < 16 << 20);
+		n++;
+	} while (dwarf_siblingof(&space, &space) == 0);
+	assert_int_equal(n, 5);
+	uw_names_deinit(&own);
+	dwarf_end(dwarf);
+	fd_close(fd);
 }
 
 static void test_hostile(void **state)
@@ -469,10 +518,10 @@ static void test_hostile(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_gcc),	  cmocka_unit_test(test_numbers_by_signature),
-		cmocka_unit_test(test_clang),	  cmocka_unit_test(test_bytes),
-		cmocka_unit_test(test_huge_name), cmocka_unit_test(test_without_types),
-		cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_gcc),	      cmocka_unit_test(test_numbers_by_signature),
+		cmocka_unit_test(test_clang),	      cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_huge_name),     cmocka_unit_test(test_beyond_kept),
+		cmocka_unit_test(test_without_types), cmocka_unit_test(test_hostile),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_dir_make, fixture_dir_remove);

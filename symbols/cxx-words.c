@@ -1,4 +1,5 @@
-/* cxx-integers.c - see cxx-names.h. */
+/* cxx-words.c - how types are spelled: see cxx-names.h. */
+#include <dwarf.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -33,4 +34,28 @@ size_t uw_cxx_integer_at(const char *text, const char *at, const char **ret_name
 		return len;
 	}
 	return 0;
+}
+
+const char *uw_cxx_modifier(Dwarf_Die *die)
+{
+	switch (dwarf_tag(die)) {
+	case DW_TAG_pointer_type:
+		return "*";
+	case DW_TAG_reference_type:
+		return "&";
+	case DW_TAG_rvalue_reference_type:
+		return "&&";
+	case DW_TAG_const_type:
+		return " const";
+	case DW_TAG_volatile_type:
+		return " volatile";
+	case DW_TAG_restrict_type:
+		return " __restrict";
+	case DW_TAG_ptr_to_member_type:
+		return "::*";
+	case DW_TAG_typedef:
+		return "";
+	default:
+		return NULL;
+	}
 }
