@@ -282,7 +282,7 @@ static bool has_suffix(const char *name, const char *suffix)
 	return len >= n && !strcmp(name + len - n, suffix);
 }
 
-/* Without types a function has no parameters in DWARF; that is not to say that it takes none. */
+/* Without types a function has no parameters in DWARF, which does not show that it takes none. */
 static void test_without_types(void **state)
 {
 	static const char *const ways[][2] = {{"g++", "-g1"}, {"clang++", "-gmlt"}};
