@@ -742,6 +742,9 @@ static void search_callers(struct python_walk *pw, uint32_t k, uint64_t end)
 		start->end = room.top + start->code.size;
 	else if (start->whole && room.end)
 		start->end = room.end + found.room;
+	/* Those of a guess are guesses, up to what was there before. */
+	for (uint32_t i = 0; i < found.n; i++)
+		found.path[i].proved &= start->proved && python_is_known(pw, id_of(&start->code));
 	if (start->whole)
 		keep_callers(s, start, &found);
 	keep_callers(s, start, &held);
